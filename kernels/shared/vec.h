@@ -1,0 +1,211 @@
+// Vectors of f32 for the CPU kernels, as wide as the instruction set this file is compiled for:
+// 16 lanes (AVX-512), 8 (AVX2) or 4 (NEON, SSE2). Every kernel source is compiled once per set into a
+// namespace of its own (LW_CPU_NAMESPACE) and picked at run time.
+// Products are fused or not by these functions alone (-ffp-contract=off), so that a row gets the same
+// bits in every instantiation of a kernel. Owns no algorithm.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#if defined(__AVX2__) || defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace LW_CPU_NAMESPACE {
+
+#if defined(__AVX512F__)
+constexpr int LANES = 16;
+#elif defined(__AVX2__)
+constexpr int LANES = 8;
+#else
+constexpr int LANES = 4;
+#endif
+
+typedef float vf __attribute__((vector_size(4 * LANES)));
+typedef int32_t vi __attribute__((vector_size(4 * LANES)));
+typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
+typedef uint16_t vh __attribute__((vector_size(2 * LANES)));
+
+// Unaligned loads and stores of anything: checkpoints promise no alignment.
+template <class V> static inline V load_as(const void* p) {
+	V v;
+	memcpy(&v, p, sizeof v);
+	return v;
+}
+template <class V> static inline void store_as(void* p, V v) { memcpy(p, &v, sizeof v); }
+
+static inline vf splat(float x) {
+	vf v = {};
+	return v + x;
+}
+static inline vf zero() { return vf{}; }
+static inline vf load(const float* p) { return load_as<vf>(p); }
+static inline void store(float* p, vf v) { store_as(p, v); }
+// The first n lanes from p (0 <= n <= LANES), zeros behind them.
+static inline vf load_n(const float* p, int n) {
+	vf v = {};
+	memcpy(&v, p, size_t(n) * 4);
+	return v;
+}
+static inline void store_n(float* p, vf v, int n) { memcpy(p, &v, size_t(n) * 4); }
+
+// a * b + c with one rounding where the hardware has it.
+static inline vf fma(vf a, vf b, vf c) {
+#if defined(__AVX512F__)
+	return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__)
+	return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_NEON)
+	return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+	return a * b + c;
+#endif
+}
+static inline vf max(vf a, vf b) { return a > b ? a : b; }
+static inline vf min(vf a, vf b) { return a < b ? a : b; }
+
+// Sum and maximum over the lanes, always by the same halving tree.
+static inline float sum(vf v) {
+	float t[LANES];
+	store_as(t, v);
+	for (int w = LANES / 2; w; w /= 2)
+		for (int i = 0; i < w; i++) t[i] += t[i + w];
+	return t[0];
+}
+static inline float hmax(vf v) {
+	float t[LANES];
+	store_as(t, v);
+	for (int w = LANES / 2; w; w /= 2)
+		for (int i = 0; i < w; i++) t[i] = t[i] > t[i + w] ? t[i] : t[i + w];
+	return t[0];
+}
+
+// ---- 16-bit floats ----
+static inline float bf16_to_f32(uint16_t h) {
+	uint32_t u = uint32_t(h) << 16;
+	float f;
+	memcpy(&f, &u, 4);
+	return f;
+}
+// Nearest, ties to even; NaN stays NaN.
+static inline uint16_t f32_to_bf16(float f) {
+	uint32_t u;
+	memcpy(&u, &f, 4);
+	if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;
+	return uint16_t((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+static inline float f16_to_f32(uint16_t h) {
+#if defined(__F16C__) || defined(__AVX512F__)
+	return _cvtsh_ss(h);
+#elif defined(__ARM_NEON)
+	__fp16 x;
+	memcpy(&x, &h, 2);
+	return float(x);
+#else
+	uint32_t sign = uint32_t(h & 0x8000) << 16, rest = uint32_t(h & 0x7fff) << 13, u;
+	float f;
+	if ((h & 0x7c00) == 0x7c00) { u = sign | rest | 0x70000000u | 0x7f800000u; memcpy(&f, &u, 4); return f; }
+	// Rebias by a multiplication, which also makes subnormals right.
+	memcpy(&f, &rest, 4);
+	f *= 0x1p112f;
+	memcpy(&u, &f, 4);
+	u |= sign;
+	memcpy(&f, &u, 4);
+	return f;
+#endif
+}
+static inline uint16_t f32_to_f16(float f) {
+#if defined(__F16C__) || defined(__AVX512F__)
+	return uint16_t(_cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__ARM_NEON)
+	__fp16 x = __fp16(f);
+	uint16_t h;
+	memcpy(&h, &x, 2);
+	return h;
+#else
+	uint32_t u;
+	memcpy(&u, &f, 4);
+	uint16_t sign = uint16_t(u >> 16 & 0x8000);
+	uint32_t a = u & 0x7fffffffu;
+	if (a > 0x7f800000u) return sign | 0x7e00;
+	if (a >= 0x47800000u) return sign | 0x7c00;
+	if (a < 0x38800000u) {
+		float x;
+		memcpy(&x, &a, 4);
+		return uint16_t(sign | uint16_t(std::nearbyintf(x * 0x1p24f)));
+	}
+	return uint16_t(sign | ((a - 0x38000000u + 0xfff + (a >> 13 & 1)) >> 13));
+#endif
+}
+static inline vf load_bf16(const void* p) {
+	vu u = __builtin_convertvector(load_as<vh>(p), vu) << 16;
+	return (vf)u;
+}
+static inline vf load_f16(const void* p) {
+#if defined(__AVX512F__)
+	return (vf)_mm512_cvtph_ps((__m256i)load_as<vh>(p));
+#elif defined(__F16C__)
+	return (vf)_mm256_cvtph_ps((__m128i)load_as<vh>(p));
+#elif defined(__ARM_NEON)
+	return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t*)p)));
+#else
+	uint16_t h[LANES];
+	float f[LANES];
+	memcpy(h, p, sizeof h);
+	for (int i = 0; i < LANES; i++) f[i] = f16_to_f32(h[i]);
+	return load(f);
+#endif
+}
+
+// Element types by which kernels are templated: how one value and one vector are read and written.
+struct F32 {
+	typedef float storage;
+	static inline float get(const float* p) { return *p; }
+	static inline vf get_v(const float* p) { return load(p); }
+	static inline float put(float x) { return x; }
+};
+struct F16 {
+	typedef uint16_t storage;
+	static inline float get(const uint16_t* p) { return f16_to_f32(load_as<uint16_t>(p)); }
+	static inline vf get_v(const uint16_t* p) { return load_f16(p); }
+	static inline uint16_t put(float x) { return f32_to_f16(x); }
+};
+struct BF16 {
+	typedef uint16_t storage;
+	static inline float get(const uint16_t* p) { return bf16_to_f32(load_as<uint16_t>(p)); }
+	static inline vf get_v(const uint16_t* p) { return load_bf16(p); }
+	static inline uint16_t put(float x) { return f32_to_bf16(x); }
+};
+
+// ---- functions of the exponential ----
+// e^x, relative error below 2e-7 where the result is a normal f32; 0 below -87.3, finite up to 88.7
+// (argument reduction by ln 2 in two parts, then the degree-6 Cephes polynomial). NaN stays NaN.
+static inline vf exp(vf x) {
+	vf lo = splat(-87.33654f), hi = splat(88.72283f);
+	vf c = x < lo ? lo : x;
+	c = c > hi ? hi : c;
+	vf n = c * 1.44269504f + 12582912.f;  // 1.5 * 2^23: the sum rounds to an integer
+	vi k = (vi)n - 0x4b400000;
+	n = n - 12582912.f;
+	vf r = fma(n, splat(-0.693359375f), c);
+	r = fma(n, splat(2.12194440e-4f), r);
+	vf p = splat(1.9875691500e-4f);
+	p = fma(p, r, splat(1.3981999507e-3f));
+	p = fma(p, r, splat(8.3334519073e-3f));
+	p = fma(p, r, splat(4.1665795894e-2f));
+	p = fma(p, r, splat(1.6666665459e-1f));
+	p = fma(p, r, splat(5.0000001201e-1f));
+	vf y = fma(p, r * r, r + 1.f);
+	// 2^k in two factors: k may be 128, which one exponent field cannot hold.
+	vi half = k >> 1;
+	vf a = (vf)((half + 127) << 23), b = (vf)((k - half + 127) << 23);
+	y = y * a * b;
+	y = x < lo ? zero() : y;
+	return x != x ? x : y;
+}
+static inline vf sigmoid(vf x) { return 1.f / (exp(-x) + 1.f); }
+static inline vf silu(vf x) { return x / (exp(-x) + 1.f); }
+
+}  // namespace LW_CPU_NAMESPACE
