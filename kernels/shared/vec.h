@@ -36,20 +36,28 @@ template <class V> static inline V load_as(const void* p) {
 }
 template <class V> static inline void store_as(void* p, V v) { memcpy(p, &v, sizeof v); }
 
-static inline vf splat(float x) {
-	vf v = {};
-	return v + x;
-}
+// x - 0 and not x + 0, which would turn -0 into +0.
+static inline vf splat(float x) { return x - vf{}; }
 static inline vf zero() { return vf{}; }
 static inline vf load(const float* p) { return load_as<vf>(p); }
 static inline void store(float* p, vf v) { store_as(p, v); }
 // The first n lanes from p (0 <= n <= LANES), zeros behind them.
 static inline vf load_n(const float* p, int n) {
+#if defined(__AVX512F__)
+	return (vf)_mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), p);
+#else
 	vf v = {};
 	memcpy(&v, p, size_t(n) * 4);
 	return v;
+#endif
 }
-static inline void store_n(float* p, vf v, int n) { memcpy(p, &v, size_t(n) * 4); }
+static inline void store_n(float* p, vf v, int n) {
+#if defined(__AVX512F__)
+	_mm512_mask_storeu_ps(p, __mmask16((1u << n) - 1), (__m512)v);
+#else
+	memcpy(p, &v, size_t(n) * 4);
+#endif
+}
 
 // a * b + c with one rounding where the hardware has it.
 static inline vf fma(vf a, vf b, vf c) {
@@ -66,13 +74,72 @@ static inline vf fma(vf a, vf b, vf c) {
 static inline vf max(vf a, vf b) { return a > b ? a : b; }
 static inline vf min(vf a, vf b) { return a < b ? a : b; }
 
-// Sum and maximum over the lanes, always by the same halving tree.
+typedef float vf4 __attribute__((vector_size(16)));
+// The lanes added down to four: the upper half onto the lower one until four are left.
+static inline vf4 fold4(vf v) {
+#if defined(__AVX512F__)
+	typedef float vf8 __attribute__((vector_size(32)));
+	vf8 h = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+	return __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+#elif defined(__AVX2__)
+	return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#else
+	return v;
+#endif
+}
+// Sum and maximum over the lanes, always by the same halving tree. The maximum passes over a NaN or
+// returns it, depending on its lane.
 static inline float sum(vf v) {
-	float t[LANES];
-	store_as(t, v);
-	for (int w = LANES / 2; w; w /= 2)
-		for (int i = 0; i < w; i++) t[i] += t[i + w];
-	return t[0];
+	vf4 q = fold4(v);
+	return (q[0] + q[2]) + (q[1] + q[3]);
+}
+// {sum(a), sum(b), sum(c), sum(d)}, to the bit.
+static inline vf4 sum4(vf a, vf b, vf c, vf d) {
+	vf4 p = fold4(a), q = fold4(b), r = fold4(c), s = fold4(d);
+	vf4 x = __builtin_shufflevector(p, q, 0, 1, 4, 5) + __builtin_shufflevector(p, q, 2, 3, 6, 7);
+	vf4 y = __builtin_shufflevector(r, s, 0, 1, 4, 5) + __builtin_shufflevector(r, s, 2, 3, 6, 7);
+	return __builtin_shufflevector(x, y, 0, 2, 4, 6) + __builtin_shufflevector(x, y, 1, 3, 5, 7);
+}
+// Sum over the lanes in f64, lowest lane first.
+static inline double sum_f64(vf v) {
+	double s = 0;
+	for (int i = 0; i < LANES; i++) s += double(v[i]);
+	return s;
+}
+// Whether a comparison (lanes all ones or all zeros) holds in some lane.
+static inline bool any(vi mask) {
+#if defined(__AVX512F__)
+	return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(__AVX2__)
+	return _mm256_movemask_ps((__m256)mask) != 0;
+#elif defined(__ARM_NEON)
+	return vmaxvq_u32((uint32x4_t)mask) != 0;
+#elif defined(__SSE2__)
+	return _mm_movemask_ps((__m128)mask) != 0;
+#else
+	for (int i = 0; i < LANES; i++)
+		if (mask[i]) return true;
+	return false;
+#endif
+}
+// Lanes 0, 2, 4, ... and 1, 3, 5, ... of the 2 * LANES values a, b.
+static inline vf evens(vf a, vf b) {
+#if defined(__AVX512F__)
+	return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#elif defined(__AVX2__)
+	return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+	return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+#endif
+}
+static inline vf odds(vf a, vf b) {
+#if defined(__AVX512F__)
+	return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif defined(__AVX2__)
+	return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+	return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
 }
 static inline float hmax(vf v) {
 	float t[LANES];

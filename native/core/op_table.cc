@@ -1,0 +1,36 @@
+#include "native/core/op_table.h"
+
+#define LW_LIST(...) {__VA_ARGS__}
+
+namespace lw {
+
+const std::vector<op_info>& op_table() {
+	static const std::vector<op_info> table = {
+#define LW_OP(name, n_axes, n_params, may_be_zero, n_slots, tensors, rules) \
+	{#name, n_axes, n_params, may_be_zero, n_slots, tensors, rules},
+#include "native/gen/op_table.inc"
+#undef LW_OP
+	};
+	return table;
+}
+
+const std::vector<kernel_info>& kernel_table() {
+	static const std::vector<kernel_info> table = {
+#define LW_KERNEL(name, op, special_word, special_value, dtypes) {#name, op, special_word, special_value, dtypes},
+#include "native/gen/kernels.inc"
+#undef LW_KERNEL
+	};
+	return table;
+}
+
+format_info format_of(uint8_t dtype) {
+	switch (dtype) {
+#define LW_FORMAT(code, bits, group) \
+	case code: return {bits, group};
+#include "native/gen/formats.inc"
+#undef LW_FORMAT
+	default: return {0, 0};
+	}
+}
+
+}  // namespace lw

@@ -1,0 +1,52 @@
+// What a backend must provide. core/ owns handles, checks and the order of plays; a player owns its device.
+// Paths that reach a player have been checked: it refuses only what this device cannot do.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "native/core/tape.h"
+
+namespace lw {
+
+// A piece of device memory. `host` is its address for players that compute on the host, else null.
+struct memory_block {
+	virtual ~memory_block() = default;
+	uint64_t bytes = 0;
+	bool read_only = false;
+	uint8_t* host = nullptr;
+};
+
+// A loaded tape, as the player wants it.
+struct played_tape {
+	virtual ~played_tape() = default;
+};
+
+struct player {
+	virtual ~player() = default;
+	virtual void info(lw_device_info_block* out) = 0;
+	virtual bool has_kernel(uint32_t kernel) = 0;
+	virtual int32_t alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) = 0;
+	virtual int32_t map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) = 0;
+	virtual int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) = 0;
+	virtual int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) = 0;
+	virtual int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) = 0;
+	virtual int32_t load(std::shared_ptr<const tape> t, std::unique_ptr<played_tape>* out, lw_error* error) = 0;
+	virtual int32_t play(played_tape& t, uint32_t times, uint32_t* played, lw_error* error) = 0;
+	virtual int32_t profile(played_tape& t, uint64_t* ns, lw_error* error) = 0;
+};
+
+// Each backend's way in: how many devices there are, and opening one. Defined by native/<kind>/.
+struct backend {
+	uint32_t (*count)();
+	int32_t (*open)(uint32_t index, uint32_t threads, std::unique_ptr<player>* out, lw_error* error);
+};
+extern const backend cpu_backend, null_backend;
+
+// Host memory as the CPU and null players use it (core/host_memory.cc).
+int32_t host_alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error);
+int32_t host_map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error);
+// Total and available memory of the machine; 0 when unknown.
+void host_memory_bytes(uint64_t* total, uint64_t* available);
+
+}  // namespace lw
