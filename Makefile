@@ -6,6 +6,7 @@ DENO := scripts/deno
 BUILD ?= build
 OPTIMISE ?= -O3
 SANITIZE ?=
+WERROR ?= -Werror
 
 ifeq ($(UNAME),Darwin)
 EXT := dylib
@@ -17,7 +18,7 @@ endif
 LIB := $(BUILD)/liblapwing.$(EXT)
 
 CXXFLAGS := -std=c++17 $(OPTIMISE) -g1 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -pthread \
-	-Wall -Wextra -Werror -I. -MMD -MP $(SANITIZE)
+	-Wall -Wextra $(WERROR) -I. -MMD -MP $(SANITIZE)
 
 # Instruction sets of the CPU kernels, best first; one is picked at run time (native/cpu/level.cc).
 ifneq ($(filter x86_64 amd64,$(ARCH)),)

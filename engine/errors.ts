@@ -22,14 +22,15 @@ export class UserError extends Error {
 }
 
 /** A name out of a file, safe to print: control characters escaped, the middle of a long one cut. */
-export function shownName(name: string): string {
-  return oneLine(name.length <= 120 ? name : `${name.slice(0, 80)}...${name.slice(-30)}`);
+export function shownName(name: string, max = 120): string {
+  const cut = name.length > max ? `${name.slice(0, max - 40)}...${name.slice(-30)}` : name;
+  return oneLine(cut);
 }
 
-/** The first five of a list, and how many more there are. */
-export function firstFive(names: readonly string[]): string {
+/** The first five of a list, each at most `max` long, and how many more there are. */
+export function firstFive(names: readonly string[], separator = ", ", max = 120): string {
   const rest = names.length - 5;
-  const head = names.slice(0, 5).map(shownName).join(", ");
+  const head = names.slice(0, 5).map((n) => shownName(n, max)).join(separator);
   return rest > 0 ? `${head} and ${rest} more` : head;
 }
 

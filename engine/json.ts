@@ -6,7 +6,7 @@ import * as v from "valibot";
 import { UserError } from "./errors.ts";
 
 /** Joins lines and cuts long quotations, so that an error stays one readable line. */
-export function oneLine(text: string, max = 200): string {
+export function shorten(text: string, max = 200): string {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length <= max ? line : `${line.slice(0, max - 1)}…`;
 }
@@ -21,11 +21,11 @@ export function parseJson<S extends v.GenericSchema>(
   try {
     value = JSON.parse(text);
   } catch (e) {
-    throw new UserError(`${file} is not valid JSON: ${oneLine((e as Error).message)}`);
+    throw new UserError(`${file} is not valid JSON: ${shorten((e as Error).message)}`);
   }
   const result = v.safeParse(schema, value, { abortEarly: true });
   if (result.success) return result.output;
   const issue = result.issues[0];
   const path = v.getDotPath(issue);
-  throw new UserError(`${file}: ${path ? `${path}: ` : ""}${oneLine(issue.message)}`);
+  throw new UserError(`${file}: ${path ? `${path}: ` : ""}${shorten(issue.message)}`);
 }

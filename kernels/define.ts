@@ -20,6 +20,8 @@ export interface TensorSpec {
   readonly optional?: true;
   /** Must have the dtype of this other tensor, so it does not multiply the variants. */
   readonly sameAs?: string;
+  /** Working memory (role inout): what it holds behind the op is nobody's business, and references leave it alone. */
+  readonly unspecified?: true;
 }
 
 /** Axis sizes and parameters by name, as bound when a record is made. */

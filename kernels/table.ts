@@ -1,7 +1,57 @@
 /** Every op, in id order. A new op goes to the end: ids are part of a tape's hash. */
 import type { Op } from "./define.ts";
+import { attnDecode } from "./ops/attn_decode/op.ts";
+import { attnGate } from "./ops/attn_gate/op.ts";
+import { attnMerge } from "./ops/attn_merge/op.ts";
+import { attnPrefill } from "./ops/attn_prefill/op.ts";
+import { attnSplit } from "./ops/attn_split/op.ts";
+import { embed } from "./ops/embed/op.ts";
+import { gemm } from "./ops/gemm/op.ts";
+import { gemmAct8 } from "./ops/gemm_act8/op.ts";
+import { gemv } from "./ops/gemv/op.ts";
+import { gemvAct8 } from "./ops/gemv_act8/op.ts";
+import { moeCombine } from "./ops/moe_combine/op.ts";
+import { moeDown } from "./ops/moe_down/op.ts";
+import { moeDownAct8 } from "./ops/moe_down_act8/op.ts";
+import { moeDownGemm } from "./ops/moe_down_gemm/op.ts";
+import { moeDownGemmAct8 } from "./ops/moe_down_gemm_act8/op.ts";
+import { moeGateUp } from "./ops/moe_gate_up/op.ts";
+import { moeGateUpAct8 } from "./ops/moe_gate_up_act8/op.ts";
+import { moeGateUpGemm } from "./ops/moe_gate_up_gemm/op.ts";
+import { moeGateUpGemmAct8 } from "./ops/moe_gate_up_gemm_act8/op.ts";
+import { moeSharedAdd } from "./ops/moe_shared_add/op.ts";
+import { moeSort } from "./ops/moe_sort/op.ts";
+import { qkNormRopeAppend } from "./ops/qk_norm_rope_append/op.ts";
+import { quantAct8 } from "./ops/quant_act8/op.ts";
+import { quantizeAffine } from "./ops/quantize_affine/op.ts";
 import { rmsNorm } from "./ops/rms_norm/op.ts";
+import { swiglu } from "./ops/swiglu/op.ts";
 
 export const OPS: readonly Op[] = [
   rmsNorm as unknown as Op,
+  qkNormRopeAppend as unknown as Op,
+  attnDecode as unknown as Op,
+  attnSplit as unknown as Op,
+  attnMerge as unknown as Op,
+  attnPrefill as unknown as Op,
+  attnGate as unknown as Op,
+  gemm as unknown as Op,
+  gemmAct8 as unknown as Op,
+  moeSort as unknown as Op,
+  moeGateUpGemm as unknown as Op,
+  moeGateUpGemmAct8 as unknown as Op,
+  moeDownGemm as unknown as Op,
+  moeDownGemmAct8 as unknown as Op,
+  moeCombine as unknown as Op,
+  moeSharedAdd as unknown as Op,
+  swiglu as unknown as Op,
+  embed as unknown as Op,
+  gemv as unknown as Op,
+  quantAct8 as unknown as Op,
+  gemvAct8 as unknown as Op,
+  moeGateUp as unknown as Op,
+  moeDown as unknown as Op,
+  moeGateUpAct8 as unknown as Op,
+  moeDownAct8 as unknown as Op,
+  quantizeAffine as unknown as Op,
 ];

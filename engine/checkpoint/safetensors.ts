@@ -43,8 +43,8 @@ export interface SafetensorsFile {
   readonly path: string;
   readonly bytes: number;
   readonly metadata: ReadonlyMap<string, string>;
-  /** In the order of their bytes. */
-  readonly tensors: readonly StoredTensor[];
+  /** By name, in the order of their bytes. */
+  readonly tensors: ReadonlyMap<string, StoredTensor>;
 }
 
 const HEADER_MAX = 100_000_000;
@@ -54,7 +54,7 @@ type Json = Record<string, unknown>;
 
 /** Reads and checks the header of one file. Throws UserError. */
 export async function readSafetensors(path: string): Promise<SafetensorsFile> {
-  using file = await Deno.open(path);
+  using file = await openFile(path);
   const { size, isFile } = await file.stat();
   if (!isFile) {
     throw new UserError(`${path} is not a file; expected safetensors data. Check the path.`);
@@ -65,6 +65,18 @@ export async function readSafetensors(path: string): Promise<SafetensorsFile> {
   const header = new Uint8Array(length);
   await readFully(file, header);
   return parseHeader(header, size, path);
+}
+
+async function openFile(path: string): Promise<Deno.FsFile> {
+  try {
+    return await Deno.open(path);
+  } catch (cause) {
+    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    throw new UserError(
+      `${path} is missing; expected a safetensors file. Finish the download or check the path.`,
+      { cause },
+    );
+  }
 }
 
 /** Fills `to` from the file's position; a file that shrank meanwhile is an error. */
@@ -119,7 +131,7 @@ export function parseHeader(header: Uint8Array, fileBytes: number, path: string)
   }
   tensors.sort((a, b) => a.offset - b.offset || a.bytes - b.bytes);
   checkCover(tensors, start, fileBytes, path);
-  return { path, bytes: fileBytes, metadata, tensors };
+  return { path, bytes: fileBytes, metadata, tensors: new Map(tensors.map((t) => [t.name, t])) };
 }
 
 function headerJson(header: Uint8Array, path: string): Json {
@@ -156,16 +168,30 @@ function headerJson(header: Uint8Array, path: string): Json {
  */
 function repeatedKey(text: string, distinct: number): string | undefined {
   const keys: string[] = [];
-  let depth = 0, candidate = "";
-  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\]:]/g)) {
-    if (token === "{" || token === "[") depth++;
-    else if (token === "}" || token === "]") depth--;
-    else if (token !== ":") candidate = token;
-    else if (depth === 1) keys.push(candidate);
+  let depth = 0, from = 0, to = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i];
+    if (c === '"') {
+      from = i;
+      i = closingQuote(text, i);
+      to = i + 1;
+    } else if (c === "{" || c === "[") depth++;
+    else if (c === "}" || c === "]") depth--;
+    else if (c === ":" && depth === 1) keys.push(text.slice(from, to));
   }
   if (keys.length === distinct) return undefined;
   const seen = new Set<string>();
   return keys.map((k) => JSON.parse(k) as string).find((k) => seen.size === seen.add(k).size);
+}
+
+function closingQuote(text: string, open: number): number {
+  let at = open, escapes: number;
+  do {
+    at = text.indexOf('"', at + 1);
+    escapes = 0;
+    while (text[at - 1 - escapes] === "\\") escapes++;
+  } while (escapes % 2);
+  return at;
 }
 
 function metadataEntries(entry: unknown, path: string): [string, string][] {

@@ -11,6 +11,11 @@ export interface Library {
   readonly symbols: Symbols;
 }
 
+/** The library is not there, or not the one that this program was made for. One line. */
+export class LibraryError extends Error {
+  override readonly name = "LibraryError";
+}
+
 const opened = new Map<string, Library>();
 
 /** Where the library is looked for when no path is given. */
@@ -27,18 +32,18 @@ export function openLibrary(path: string = defaultLibraryPath()): Library {
   try {
     Deno.statSync(path);
   } catch {
-    throw new Error(`The native library is not at ${path}: run \`make\` in the project folder`);
+    throw new LibraryError(`The native library is not at ${path}: run \`make\` in the project folder`);
   }
   try {
     library = Deno.dlopen(path, SYMBOLS);
   } catch (e) {
-    throw new Error(`Cannot open ${path}: ${(e as Error).message.split("\n")[0]}; run \`make\``);
+    throw new LibraryError(`Cannot open ${path}: ${(e as Error).message.split("\n")[0]}; run \`make\``);
   }
   const out = new BigUint64Array(2);
   library.symbols.lw_abi(out);
   if (out[0] !== BigInt(ABI_VERSION) || out[1] !== LAYOUT_HASH) {
     library.close();
-    throw new Error(
+    throw new LibraryError(
       `${path} has layout ${out[0]}/${out[1].toString(16)}, this program ${ABI_VERSION}/` +
         `${LAYOUT_HASH.toString(16)}: run \`make\` to rebuild it`,
     );

@@ -16,7 +16,7 @@ import {
   type Tensor,
   type TensorSpecs,
 } from "../../kernels/define.ts";
-import { isAffine, parseAffine } from "../../kernels/formats/affine.ts";
+import { formatSizes, isAffine, parseAffine } from "../../kernels/formats/affine.ts";
 import { q8RowBytes } from "../../kernels/formats/q8.ts";
 import { AXIS_MAX } from "../abi/layout.ts";
 
@@ -43,7 +43,7 @@ export interface TapeRecord {
   /** By tensor name of the op; absent optional tensors are missing. */
   readonly tensors: Readonly<Record<string, Tensor>>;
   readonly params: Readonly<Record<string, number>>;
-  /** Axes and parameters together. */
+  /** Axes and parameters together, and the parts of an affine weight's format. */
   readonly sizes: Sizes;
   readonly tasks: number;
 }
@@ -136,7 +136,7 @@ export class Tape implements Recorder {
       kernel: kernelName(op, dtypes, sizes),
       tensors,
       params: params as Record<string, number>,
-      sizes,
+      sizes: format ? { ...sizes, ...formatSizes(format) } : sizes,
       tasks: op.tasks(sizes),
     });
   }
@@ -218,9 +218,11 @@ function bindAxes(
     });
   }
   for (const axis of axesOf(op)) sizes[axis] ??= 0;
-  for (const name of Object.keys(op.params)) {
-    if (!Number.isFinite(params[name])) refuse(`parameter ${name} is ${params[name]}`);
-    sizes[name] = params[name];
+  for (const [name, kind] of Object.entries(op.params)) {
+    const v = params[name];
+    const fits = kind === "u32" ? v >>> 0 === v : Number.isFinite(v);
+    if (!fits) refuse(`parameter ${name} is ${v}`);
+    sizes[name] = v;
   }
   return sizes;
 }

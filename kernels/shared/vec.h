@@ -100,12 +100,16 @@ static inline vf4 sum4(vf a, vf b, vf c, vf d) {
 	vf4 y = __builtin_shufflevector(r, s, 0, 1, 4, 5) + __builtin_shufflevector(r, s, 2, 3, 6, 7);
 	return __builtin_shufflevector(x, y, 0, 2, 4, 6) + __builtin_shufflevector(x, y, 1, 3, 5, 7);
 }
-// Sum over the lanes in f64, lowest lane first.
-static inline double sum_f64(vf v) {
-	double s = 0;
-	for (int i = 0; i < LANES; i++) s += double(v[i]);
-	return s;
-}
+// A sum of many f32 vectors in f64: lanes apart until the end, then the lowest lane first.
+struct sum_f64 {
+	double lane __attribute__((vector_size(8 * LANES))) = {};
+	inline void add(vf v) { lane += __builtin_convertvector(v, decltype(lane)); }
+	inline double total() const {
+		double s = 0;
+		for (int i = 0; i < LANES; i++) s += lane[i];
+		return s;
+	}
+};
 // Whether a comparison (lanes all ones or all zeros) holds in some lane.
 static inline bool any(vi mask) {
 #if defined(__AVX512F__)
@@ -207,12 +211,19 @@ static inline uint16_t f32_to_f16(float f) {
 #endif
 }
 static inline vf load_bf16(const void* p) {
-	vu u = __builtin_convertvector(load_as<vh>(p), vu) << 16;
-	return (vf)u;
+#if defined(__AVX512F__)
+	vu u = (vu)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)load_as<vh>(p));
+#elif defined(__AVX2__)
+	vu u = (vu)_mm256_cvtepu16_epi32((__m128i)load_as<vh>(p));
+#else
+	vu u = __builtin_convertvector(load_as<vh>(p), vu);
+#endif
+	return (vf)(u << 16);
 }
 static inline vf load_f16(const void* p) {
 #if defined(__AVX512F__)
-	return (vf)_mm512_cvtph_ps((__m256i)load_as<vh>(p));
+	// maskz, because GCC 12 takes the plain form for a use of something uninitialised.
+	return (vf)_mm512_maskz_cvtph_ps(0xffff, (__m256i)load_as<vh>(p));
 #elif defined(__F16C__)
 	return (vf)_mm256_cvtph_ps((__m128i)load_as<vh>(p));
 #elif defined(__ARM_NEON)

@@ -11,3 +11,380 @@ struct rms_norm_args {
 namespace rms_norm_slot {
 enum { x, w, y };
 }
+
+// q[r,h] = rope(rms(query) * qNorm), kCache[g,p] = rope(rms(key) * kNorm), vCache[g,p] = value, p = pos+r, of the row qkv[r] = (query | gate per head, keys, values)
+struct qk_norm_rope_append_args {
+	uint32_t rows;
+	uint32_t qkv_width;
+	uint32_t head_dim;
+	uint32_t rot_half;
+	uint32_t step_words;
+	uint32_t q_heads;
+	uint32_t kv_heads;
+	uint32_t ctx;
+	float eps;
+};
+namespace qk_norm_rope_append_slot {
+enum { qkv, q_norm, k_norm, inv_freq, step, q, k_cache, v_cache };
+}
+// X(variant)
+#define LW_VARIANTS_qk_norm_rope_append(X) X(f32) X(f16) X(bf16) X(q8)
+
+// o[r,h] = sum_j softmax_j(scale * q[r,h] . k[j]) * v[j] over keys j = 0..pos+r of h's key head
+struct attn_decode_args {
+	uint32_t rows;
+	uint32_t q_heads;
+	uint32_t head_dim;
+	uint32_t kv_heads;
+	uint32_t ctx;
+	uint32_t step_words;
+	float scale;
+};
+namespace attn_decode_slot {
+enum { q, k_cache, v_cache, step, o };
+}
+// X(variant)
+#define LW_VARIANTS_attn_decode(X) X(f32_h64) X(f32_h128) X(f32_h256) X(f32_h512) X(f16_h64) X(f16_h128) X(f16_h256) X(f16_h512) X(bf16_h64) X(bf16_h128) X(bf16_h256) X(bf16_h512) X(q8_h64) X(q8_h128) X(q8_h256) X(q8_h512)
+
+// stats[r,h,b] = (m, l), partial[r,h,b] = sum_j exp(s_j - m) * v[j], s_j = scale * q[r,h] . k[j], m = max_j s_j, l = sum_j exp(s_j - m) over the keys j <= pos+r of block b
+struct attn_split_args {
+	uint32_t rows;
+	uint32_t q_heads;
+	uint32_t head_dim;
+	uint32_t kv_heads;
+	uint32_t ctx;
+	uint32_t step_words;
+	uint32_t blocks;
+	uint32_t stat;
+	float scale;
+};
+namespace attn_split_slot {
+enum { q, k_cache, v_cache, step, partial, stats };
+}
+// X(variant)
+#define LW_VARIANTS_attn_split(X) X(f32_h64) X(f32_h128) X(f32_h256) X(f32_h512) X(f16_h64) X(f16_h128) X(f16_h256) X(f16_h512) X(bf16_h64) X(bf16_h128) X(bf16_h256) X(bf16_h512) X(q8_h64) X(q8_h128) X(q8_h256) X(q8_h512)
+
+// o[r,h] = sum_b e_b * partial[r,h,b] / sum_b e_b * l_b, e_b = exp(m_b - max_b m_b), (m_b, l_b) = stats[r,h,b], over the blocks b that hold keys 0..pos+r
+struct attn_merge_args {
+	uint32_t rows;
+	uint32_t q_heads;
+	uint32_t blocks;
+	uint32_t head_dim;
+	uint32_t stat;
+	uint32_t step_words;
+};
+namespace attn_merge_slot {
+enum { partial, stats, step, o };
+}
+
+// attn_decode for any number of rows, in tiles of rows and keys
+struct attn_prefill_args {
+	uint32_t rows;
+	uint32_t q_heads;
+	uint32_t head_dim;
+	uint32_t kv_heads;
+	uint32_t ctx;
+	uint32_t step_words;
+	float scale;
+};
+namespace attn_prefill_slot {
+enum { q, k_cache, v_cache, step, o };
+}
+// X(variant)
+#define LW_VARIANTS_attn_prefill(X) X(f32_h64) X(f32_h128) X(f32_h256) X(f32_h512) X(f16_h64) X(f16_h128) X(f16_h256) X(f16_h512) X(bf16_h64) X(bf16_h128) X(bf16_h256) X(bf16_h512) X(q8_h64) X(q8_h128) X(q8_h256) X(q8_h512)
+
+// o[r,h,d] *= sigmoid(qkv[r, h * 2 * headDim + headDim + d])
+struct attn_gate_args {
+	uint32_t rows;
+	uint32_t q_heads;
+	uint32_t head_dim;
+	uint32_t qkv_width;
+};
+namespace attn_gate_slot {
+enum { o, qkv };
+}
+
+// y[r, yCol + o] = sum_i x[r,i] * w[o,i], o over w0 | w1 | w2 | w3; f32 arithmetic, any rows
+struct gemm_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t out0;
+	uint32_t out1;
+	uint32_t out2;
+	uint32_t out3;
+	uint32_t y_stride;
+	uint32_t y_col;
+};
+namespace gemm_slot {
+enum { x, w0, w0_scales, w0_biases, w1, w1_scales, w1_biases, w2, w2_scales, w2_biases, w3, w3_scales, w3_biases, y };
+}
+// X(variant)
+#define LW_VARIANTS_gemm(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// y[r, yCol + o] = sum_i scales[r,i/32] * codes[r,i] * w[o,i], o over w0 | w1 | w2 | w3; any rows
+struct gemm_act8_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t groups;
+	uint32_t out0;
+	uint32_t out1;
+	uint32_t out2;
+	uint32_t out3;
+	uint32_t y_stride;
+	uint32_t y_col;
+};
+namespace gemm_act8_slot {
+enum { codes, scales, sums, w0, w0_scales, w0_biases, w1, w1_scales, w1_biases, w2, w2_scales, w2_biases, w3, w3_scales, w3_biases, y };
+}
+// X(variant)
+#define LW_VARIANTS_gemm_act8(X) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// order = pairs r * topK + k, stably sorted by ids[r,k]; offsets[e] .. offsets[e + 1] is the run of expert e
+struct moe_sort_args {
+	uint32_t rows;
+	uint32_t top_k;
+	uint32_t pairs;
+	uint32_t experts_plus1;
+};
+namespace moe_sort_slot {
+enum { ids, order, offsets };
+}
+
+// h[p,j] = silu(gate[e, gateRow + j] . x[p / topK]) * (up[e, upRow + j] . x[p / topK]), p in order[offsets[e] .. offsets[e + 1]]
+struct moe_gate_up_gemm_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t pairs;
+	uint32_t experts_plus1;
+	uint32_t experts;
+	uint32_t gate_rows;
+	uint32_t up_rows;
+	uint32_t ffn;
+	uint32_t top_k;
+	uint32_t gate_row;
+	uint32_t up_row;
+};
+namespace moe_gate_up_gemm_slot {
+enum { x, order, offsets, gate, gate_scales, gate_biases, up, up_scales, up_biases, h };
+}
+// X(variant)
+#define LW_VARIANTS_moe_gate_up_gemm(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// h[p,j] = silu(gate[e, gateRow + j] . x[p / topK]) * (up[e, upRow + j] . x[p / topK]), x = scales * codes, p in order[offsets[e] .. offsets[e + 1]]
+struct moe_gate_up_gemm_act8_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t groups;
+	uint32_t pairs;
+	uint32_t experts_plus1;
+	uint32_t experts;
+	uint32_t gate_rows;
+	uint32_t up_rows;
+	uint32_t ffn;
+	uint32_t top_k;
+	uint32_t gate_row;
+	uint32_t up_row;
+};
+namespace moe_gate_up_gemm_act8_slot {
+enum { codes, scales, sums, order, offsets, gate, gate_scales, gate_biases, up, up_scales, up_biases, h };
+}
+// X(variant)
+#define LW_VARIANTS_moe_gate_up_gemm_act8(X) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// d[p,o] = down[e,o] . h[p], p in order[offsets[e] .. offsets[e + 1]]
+struct moe_down_gemm_args {
+	uint32_t pairs;
+	uint32_t ffn;
+	uint32_t experts_plus1;
+	uint32_t experts;
+	uint32_t dim;
+};
+namespace moe_down_gemm_slot {
+enum { h, order, offsets, down, down_scales, down_biases, d };
+}
+// X(variant)
+#define LW_VARIANTS_moe_down_gemm(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// d[p,o] = down[e,o] . h[p], h = scales * codes, p in order[offsets[e] .. offsets[e + 1]]
+struct moe_down_gemm_act8_args {
+	uint32_t pairs;
+	uint32_t ffn;
+	uint32_t groups;
+	uint32_t experts_plus1;
+	uint32_t experts;
+	uint32_t dim;
+};
+namespace moe_down_gemm_act8_slot {
+enum { codes, scales, sums, order, offsets, down, down_scales, down_biases, d };
+}
+// X(variant)
+#define LW_VARIANTS_moe_down_gemm_act8(X) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// y[r,c] = sum_k weights[r,k] * d[r,k,c], k ascending
+struct moe_combine_args {
+	uint32_t rows;
+	uint32_t top_k;
+	uint32_t dim;
+};
+namespace moe_combine_slot {
+enum { d, weights, y };
+}
+
+// moe[r,c] += sigmoid(logits[r, gateCol]) * shared[r,c]
+struct moe_shared_add_args {
+	uint32_t rows;
+	uint32_t dim;
+	uint32_t logit_stride;
+	uint32_t gate_col;
+};
+namespace moe_shared_add_slot {
+enum { moe, shared, logits };
+}
+
+// h[r,j] = silu(gu[r,j]) * gu[r, ffn + j]
+struct swiglu_args {
+	uint32_t rows;
+	uint32_t gu_stride;
+	uint32_t ffn;
+};
+namespace swiglu_slot {
+enum { gu, h };
+}
+
+// y[r,d] = table[history[step.pos + r], d]; zeros for a position or id outside
+struct embed_args {
+	uint32_t ctx;
+	uint32_t step_words;
+	uint32_t vocab;
+	uint32_t dim;
+	uint32_t rows;
+};
+namespace embed_slot {
+enum { history, step, table, table_scales, table_biases, y };
+}
+// X(variant)
+#define LW_VARIANTS_embed(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// y[r, yCol + o] = sum_i x[r,i] * w[o,i], o over w0 | w1 | w2 | w3; f32 arithmetic, rows <= 16
+struct gemv_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t out0;
+	uint32_t out1;
+	uint32_t out2;
+	uint32_t out3;
+	uint32_t y_stride;
+	uint32_t y_col;
+};
+namespace gemv_slot {
+enum { x, w0, w0_scales, w0_biases, w1, w1_scales, w1_biases, w2, w2_scales, w2_biases, w3, w3_scales, w3_biases, y };
+}
+// X(variant)
+#define LW_VARIANTS_gemv(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// scales[r,g] = max|x| / 127 over 32 elements, codes = round(x / scale), sums = scale * sum(codes)
+struct quant_act8_args {
+	uint32_t rows;
+	uint32_t dim;
+	uint32_t groups;
+	uint32_t split;
+};
+namespace quant_act8_slot {
+enum { x, codes, scales, sums };
+}
+
+// y[r, yCol + o] = sum_i scales[r,i/32] * codes[r,i] * w[o,i], o over w0 | w1 | w2 | w3; rows <= 16
+struct gemv_act8_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t groups;
+	uint32_t out0;
+	uint32_t out1;
+	uint32_t out2;
+	uint32_t out3;
+	uint32_t y_stride;
+	uint32_t y_col;
+};
+namespace gemv_act8_slot {
+enum { codes, scales, sums, w0, w0_scales, w0_biases, w1, w1_scales, w1_biases, w2, w2_scales, w2_biases, w3, w3_scales, w3_biases, y };
+}
+// X(variant)
+#define LW_VARIANTS_gemv_act8(X) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// h[r,k,j] = silu(gate[e, gateRow + j] . x[r]) * (up[e, upRow + j] . x[r]), e = ids[r,k]; rows <= 16
+struct moe_gate_up_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t top_k;
+	uint32_t experts;
+	uint32_t gate_rows;
+	uint32_t up_rows;
+	uint32_t ffn;
+	uint32_t gate_row;
+	uint32_t up_row;
+};
+namespace moe_gate_up_slot {
+enum { x, ids, gate, gate_scales, gate_biases, up, up_scales, up_biases, h };
+}
+// X(variant)
+#define LW_VARIANTS_moe_gate_up(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// y[r,d] = sum_k weights[r,k] * (down[e,d] . h[r,k]), e = ids[r,k], k ascending; rows <= 16
+struct moe_down_args {
+	uint32_t rows;
+	uint32_t top_k;
+	uint32_t ffn;
+	uint32_t experts;
+	uint32_t dim;
+};
+namespace moe_down_slot {
+enum { h, ids, weights, down, down_scales, down_biases, y };
+}
+// X(variant)
+#define LW_VARIANTS_moe_down(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// h[r,k,j] = silu(gate[e, gateRow + j] . x[r]) * (up[e, upRow + j] . x[r]), x = scales * codes, e = ids[r,k]; rows <= 16
+struct moe_gate_up_act8_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t groups;
+	uint32_t top_k;
+	uint32_t experts;
+	uint32_t gate_rows;
+	uint32_t up_rows;
+	uint32_t ffn;
+	uint32_t gate_row;
+	uint32_t up_row;
+};
+namespace moe_gate_up_act8_slot {
+enum { codes, scales, sums, ids, gate, gate_scales, gate_biases, up, up_scales, up_biases, h };
+}
+// X(variant)
+#define LW_VARIANTS_moe_gate_up_act8(X) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// y[r,d] = sum_k weights[r,k] * (down[e,d] . h[r,k]), h[r,k] = scales * codes of pair r*topK + k, e = ids[r,k]; rows <= 16
+struct moe_down_act8_args {
+	uint32_t pairs;
+	uint32_t ffn;
+	uint32_t groups;
+	uint32_t rows;
+	uint32_t top_k;
+	uint32_t experts;
+	uint32_t dim;
+};
+namespace moe_down_act8_slot {
+enum { codes, scales, sums, ids, weights, down, down_scales, down_biases, y };
+}
+// X(variant)
+#define LW_VARIANTS_moe_down_act8(X) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// w[o,i] = scale * code + bias per group of x[o,i], by MLX's rule (formats/affine.ts)
+struct quantize_affine_args {
+	uint32_t out;
+	uint32_t in_dim;
+};
+namespace quantize_affine_slot {
+enum { x, w, w_scales, w_biases };
+}
+// X(variant)
+#define LW_VARIANTS_quantize_affine(X) X(f32_q4g16_f16) X(f32_q4g16_bf16) X(f32_q4g32_f16) X(f32_q4g32_bf16) X(f32_q4g64_f16) X(f32_q4g64_bf16) X(f32_q4g128_f16) X(f32_q4g128_bf16) X(f32_q8g16_f16) X(f32_q8g16_bf16) X(f32_q8g32_f16) X(f32_q8g32_bf16) X(f32_q8g64_f16) X(f32_q8g64_bf16) X(f32_q8g128_f16) X(f32_q8g128_bf16) X(f16_q4g16_f16) X(f16_q4g16_bf16) X(f16_q4g32_f16) X(f16_q4g32_bf16) X(f16_q4g64_f16) X(f16_q4g64_bf16) X(f16_q4g128_f16) X(f16_q4g128_bf16) X(f16_q8g16_f16) X(f16_q8g16_bf16) X(f16_q8g32_f16) X(f16_q8g32_bf16) X(f16_q8g64_f16) X(f16_q8g64_bf16) X(f16_q8g128_f16) X(f16_q8g128_bf16) X(bf16_q4g16_f16) X(bf16_q4g16_bf16) X(bf16_q4g32_f16) X(bf16_q4g32_bf16) X(bf16_q4g64_f16) X(bf16_q4g64_bf16) X(bf16_q4g128_f16) X(bf16_q4g128_bf16) X(bf16_q8g16_f16) X(bf16_q8g16_bf16) X(bf16_q8g32_f16) X(bf16_q8g32_bf16) X(bf16_q8g64_f16) X(bf16_q8g64_bf16) X(bf16_q8g128_f16) X(bf16_q8g128_bf16)

@@ -9,10 +9,7 @@ export const gdnQkNorm = defineOp({
     qk: { axes: ["rows", "two", "kHeads", "headDim"], dtypes: ["f32"], role: "out" },
   },
   params: { eps: "f32" },
-  constraints: [
-    { axis: "two", oneOf: [2] },
-    { pairs: [["kHeads", "headDim"], ["kHeads", "headDim"]], atMost: "channels" },
-  ],
+  constraints: [{ axis: "two", oneOf: [2] }],
   tasks: (s) => s.rows,
   reference: ({ conv, qk }, { eps }, { rows, channels, kHeads, headDim }) => {
     for (let r = 0; r < rows; r++) {

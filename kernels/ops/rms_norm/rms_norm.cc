@@ -1,5 +1,5 @@
 // y[r,d] = x[r,d] / sqrt(mean_d(x[r,d]^2) + eps) * w[d]. One task normalises one row.
-#include "kernels/shared/vec.h"
+#include "kernels/shared/sum_squares.h"
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
 
@@ -13,23 +13,8 @@ LW_CPU_KERNEL(rms_norm) {
 	const uint32_t dim = a.dim;
 	for (uint32_t r = begin; r < end && r < a.rows; r++) {
 		const float* xr = x + size_t(r) * dim;
-		float* yr = y + size_t(r) * dim;
-		vf s0 = zero(), s1 = zero();
-		uint32_t d = 0;
-		for (; d + 2 * LANES <= dim; d += 2 * LANES) {
-			vf v0 = load(xr + d), v1 = load(xr + d + LANES);
-			s0 = fma(v0, v0, s0);
-			s1 = fma(v1, v1, s1);
-		}
-		for (; d < dim; d += LANES) {
-			vf v = load_n(xr + d, dim - d < LANES ? dim - d : LANES);
-			s0 = fma(v, v, s0);
-		}
-		vf scale = splat(1.f / std::sqrt(sum(s0 + s1) / float(dim) + a.eps));
-		for (d = 0; d < dim; d += LANES) {
-			int n = dim - d < LANES ? dim - d : LANES;
-			store_n(yr + d, load_n(xr + d, n) * scale * load_n(w + d, n), n);
-		}
+		float scale = 1.f / std::sqrt(sum_squares(xr, dim) / float(dim) + a.eps);
+		scale_row(y + size_t(r) * dim, xr, w, scale, dim);
 	}
 }
 

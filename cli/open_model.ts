@@ -1,0 +1,32 @@
+/** Opens the device and the model that the flags name, with a progress bar. */
+import type { Device, EngineApi, Model } from "../engine/api_types.ts";
+import type { Context } from "./context.ts";
+import type { ModelFlags } from "./flags.ts";
+import { ProgressBar } from "./progress.ts";
+
+export interface Opened extends Disposable {
+  readonly engine: EngineApi;
+  readonly device: Device;
+  readonly model: Model;
+}
+
+/** The model goes before the device when the result is disposed. */
+export async function openModel(context: Context, flags: ModelFlags): Promise<Opened> {
+  const engine = await context.engine();
+  using opening = new DisposableStack();
+  const device = opening.use(
+    engine.openDevice({ kind: flags.device, threads: flags.threads }),
+  );
+  using bar = new ProgressBar(context.terminal);
+  const model = opening.use(
+    await engine.openModel(flags.model, {
+      device,
+      env: context.env,
+      quantize: flags.quantize,
+      plan: flags.plan,
+      onProgress: (p) => bar.update(p),
+    }),
+  );
+  const owned = opening.move();
+  return { engine, device, model, [Symbol.dispose]: () => owned.dispose() };
+}

@@ -1,0 +1,61 @@
+/**
+ * The process's streams and its interrupt key behind an interface, so that commands run in tests
+ * without a process. Formats nothing.
+ */
+
+export interface Interrupt extends Disposable {
+  readonly signal: AbortSignal;
+}
+
+export interface Terminal {
+  readonly outIsTty: boolean;
+  readonly errIsTty: boolean;
+  readonly inIsTty: boolean;
+  out(text: string): void;
+  err(text: string): void;
+  /** Columns of the error stream's window. */
+  columns(): number;
+  readStdin(): Promise<Uint8Array>;
+  /** Turns the first Ctrl-C into an abort until it is disposed; a second one ends the process. */
+  interrupt(): Interrupt;
+}
+
+type Sink = { writeSync(bytes: Uint8Array): number };
+
+function writeAll(sink: Sink, text: string): void {
+  let rest: Uint8Array = new TextEncoder().encode(text);
+  while (rest.length > 0) rest = rest.subarray(sink.writeSync(rest));
+}
+
+function windowColumns(): number {
+  try {
+    return Deno.consoleSize().columns;
+  } catch {
+    return 80;
+  }
+}
+
+function listenForInterrupt(): Interrupt {
+  const controller = new AbortController();
+  const release = () => Deno.removeSignalListener("SIGINT", stop);
+  const stop = () => {
+    release();
+    controller.abort();
+  };
+  Deno.addSignalListener("SIGINT", stop);
+  return { signal: controller.signal, [Symbol.dispose]: release };
+}
+
+/** The terminal of this process. */
+export function systemTerminal(): Terminal {
+  return {
+    outIsTty: Deno.stdout.isTerminal(),
+    errIsTty: Deno.stderr.isTerminal(),
+    inIsTty: Deno.stdin.isTerminal(),
+    out: (text) => writeAll(Deno.stdout, text),
+    err: (text) => writeAll(Deno.stderr, text),
+    columns: windowColumns,
+    readStdin: async () => new Uint8Array(await new Response(Deno.stdin.readable).arrayBuffer()),
+    interrupt: listenForInterrupt,
+  };
+}

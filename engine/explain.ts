@@ -1,0 +1,40 @@
+/** The tape of a model and phase as text, with what it would cost; loads nothing onto the device. */
+import { costOfTape } from "../ffi/tape/cost.ts";
+import { encodeTape, hashTape } from "../ffi/tape/encode.ts";
+import { explainTape } from "../ffi/tape/explain.ts";
+import { ROWS_MAX } from "../kernels/models/forward.ts";
+import type { ExplainOptions } from "./api_types.ts";
+import { UserError } from "./errors.ts";
+import type { LoadedModel } from "./model.ts";
+import { CTX_DEFAULT, keyBucket } from "./session.ts";
+import { planForward } from "./state.ts";
+
+/** Prints what one play of `rows` tokens at `depth` would be. */
+export async function explainModel(model: LoadedModel, options: ExplainOptions): Promise<string> {
+  const { phase, rows, depth, kv } = options;
+  const ctx = options.ctx ?? Math.min(model.config.contextMax, Math.max(CTX_DEFAULT, depth + rows));
+  if (depth + rows > ctx) {
+    throw new UserError(`${rows} rows at depth ${depth} do not fit into a context of ${ctx}.`);
+  }
+  if (phase === "decode" && rows !== 1) throw new UserError("Decode has one row; give --rows 1.");
+  if (phase === "verify" && (rows < 2 || rows > ROWS_MAX)) {
+    throw new UserError(`Verify has 2 to ${ROWS_MAX} rows, not ${rows}.`);
+  }
+  const planned = planForward(model, {
+    rows,
+    ctx,
+    keys: rows <= ROWS_MAX ? keyBucket(depth + rows, ctx) : ctx,
+    kv,
+    output: phase === "verify" ? "logits" : "sample",
+    plan: model.plan,
+  });
+  const cost = costOfTape(planned, { pos: depth });
+  const hash = await hashTape(planned, encodeTape(planned));
+  const { weights, kv: kvBytes, recurrent } = cost.bytes;
+  return [
+    explainTape(planned),
+    `bytes per play at depth ${depth}: weights ${weights}, kv ${kvBytes}, recurrent state ${recurrent}`,
+    `floating point operations per play: ${Math.round(cost.flops)}`,
+    `tape sha256 ${hash}`,
+  ].join("\n");
+}

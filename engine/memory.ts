@@ -1,0 +1,59 @@
+/** How much memory a session will need, and the check of it before anything is allocated. */
+import { type KvType } from "../kernels/models/forward.ts";
+import { kvBytesPerToken, stateBytes } from "./checkpoint/facts.ts";
+import { UserError } from "./errors.ts";
+import type { LoadedModel } from "./model.ts";
+import { planForward } from "./state.ts";
+
+export interface SessionBytes {
+  readonly kvBytes: number;
+  /** GDN and convolution state, f32. */
+  readonly stateBytes: number;
+  readonly scratchBytes: number;
+}
+
+/** What a session will allocate, from the tapes that it will play. */
+export function sessionBytes(
+  model: LoadedModel,
+  ctx: number,
+  kv: KvType,
+  prefillRows: number,
+): SessionBytes {
+  const shape = { ctx, kv, plan: model.plan, output: "sample" } as const;
+  const rows = Math.min(prefillRows, ctx);
+  const decode = planForward(model, { ...shape, rows: 1, keys: ctx });
+  const prefill = planForward(model, { ...shape, rows, keys: ctx });
+  return {
+    kvBytes: kvBytesPerToken(model.config, kv) * ctx,
+    stateBytes: stateBytes(model.config),
+    scratchBytes: Math.max(decode.scratchBytes, prefill.scratchBytes),
+  };
+}
+
+/** Part of the free memory that stays for everything else on the machine. */
+const HEADROOM = 0.05;
+
+/** Refuses a session that cannot fit, before anything is allocated. */
+export function checkMemory(
+  model: LoadedModel,
+  ctx: number,
+  kv: KvType,
+  prefillRows: number,
+): void {
+  const need = sessionBytes(model, ctx, kv, prefillRows);
+  const bytes = need.kvBytes + need.stateBytes + need.scratchBytes;
+  refuseUnlessFree(
+    bytes,
+    `A context of ${ctx} tokens with ${kv} keys and values`,
+    "Give a smaller --ctx, or --kv q8.",
+  );
+}
+
+/** Throws UserError when `bytes` are not free now. */
+export function refuseUnlessFree(bytes: number, what: string, todo: string): void {
+  const { available } = Deno.systemMemoryInfo();
+  const free = available * (1 - HEADROOM);
+  if (bytes <= free) return;
+  const gib = (n: number) => `${(n / 2 ** 30).toFixed(2)} GiB`;
+  throw new UserError(`${what} needs ${gib(bytes)} of memory and ${gib(free)} are free. ${todo}`);
+}

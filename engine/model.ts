@@ -1,0 +1,161 @@
+/**
+ * A model on a device: its config, weights, plan and texts. Owns opening and closing one; sessions run it.
+ */
+import { Device } from "../ffi/abi/handle.ts";
+import type { Binding } from "../ffi/abi/handle.ts";
+import { DEVICE_KINDS, type DeviceKind } from "../ffi/abi/layout.ts";
+import { openLibrary } from "../ffi/abi/open.ts";
+import type { Slot } from "../ffi/tape/tape.ts";
+import type { Plan, WeightForm } from "../kernels/models/forward.ts";
+import type { ModelConfig } from "../kernels/models/qwen35_config.ts";
+import { resolveModel } from "./aliases.ts";
+import type { DeviceInfo, OpenDeviceOptions, OpenModelOptions } from "./api_types.ts";
+import { type ChatTemplate, loadChatTemplate } from "./chat.ts";
+import { type Checkpoint, openCheckpoint, type TextFile } from "./checkpoint/folder.ts";
+import { planWeights } from "./checkpoint/weights.ts";
+import { UserError } from "./errors.ts";
+import { loadTokenizer, type Tokenizer, type TokenizerFiles } from "./tokenizer.ts";
+import { DeviceWeights } from "./weights.ts";
+
+/** Devices that can be opened now, each player's best first. */
+export function listDevices(): DeviceInfo[] {
+  return DEVICE_KINDS.flatMap((kind) =>
+    Array.from({ length: Device.count(kind) }, (_, index) => {
+      using device = Device.open(kind, index, 1);
+      return device.info;
+    })
+  );
+}
+
+/** Opens a device. `threads` undefined: as many as this process may use. */
+export function openDevice(options: OpenDeviceOptions): Device {
+  const { kind, index = 0, threads = 0 } = options;
+  const library = openLibrary(options.library);
+  const n = Device.count(kind, library);
+  if (n === 0) {
+    throw new UserError(`There is no ${kind} device here. \`lapwing devices\` lists what there is.`);
+  }
+  return Device.open(kind, index, threads, library);
+}
+
+/** Switches of a plan and what they are when nobody says. */
+export function defaultPlan(kind: DeviceKind): Plan {
+  // 8-bit activations are the CPU's way to its integer dot products; elsewhere they buy nothing.
+  return { actInt8: kind === "cpu" };
+}
+
+function planWith(kind: DeviceKind, given: Readonly<Record<string, boolean>> = {}): Plan {
+  const plan = defaultPlan(kind);
+  for (const name of Object.keys(given)) {
+    if (!Object.hasOwn(plan, name)) {
+      throw new UserError(
+        `Unknown plan switch ${name}: there is ${Object.keys(plan).join(", ")}.`,
+      );
+    }
+  }
+  return { ...plan, ...given };
+}
+
+export class LoadedModel implements Disposable {
+  constructor(
+    readonly name: string,
+    readonly checkpoint: Checkpoint,
+    readonly device: Device,
+    readonly plan: Plan,
+    /** What loading decided or left out, for people. */
+    readonly notes: readonly string[],
+    readonly weights: DeviceWeights,
+    readonly texts: { tokenizer: Tokenizer; chatTemplate: ChatTemplate | null } | null,
+  ) {}
+
+  get path(): string {
+    return this.checkpoint.path;
+  }
+  get config(): ModelConfig {
+    return this.checkpoint.config;
+  }
+  get forms(): ReadonlyMap<string, WeightForm> {
+    return this.weights.forms;
+  }
+  /** Bytes of weights as kernels read them. */
+  get bytes(): number {
+    return this.weights.bytes;
+  }
+  /** Token ids from here on are padding of the embedding table. */
+  get vocabUsed(): number {
+    const { vocab } = this.config;
+    return this.texts ? Math.min(this.texts.tokenizer.size, vocab) : vocab;
+  }
+  /** Throws UserError where the checkpoint came without one. */
+  get tokenizer(): Tokenizer {
+    if (this.texts) return this.texts.tokenizer;
+    throw new UserError(
+      `${this.path} has no tokenizer.json: text needs one. Copy it from the model's repository.`,
+    );
+  }
+  get chatTemplate(): ChatTemplate | null {
+    return this.texts?.chatTemplate ?? null;
+  }
+
+  binding(stored: string, part: Slot["part"]): Binding {
+    return this.weights.binding(stored, part);
+  }
+
+  [Symbol.dispose](): void {
+    this.weights[Symbol.dispose]();
+  }
+}
+
+/**
+ * Opens a checkpoint by path or alias and brings its weights onto the device. Throws UserError for
+ * anything that the caller can fix and NativeError when the device fails.
+ */
+export async function openModel(
+  nameOrPath: string,
+  options: OpenModelOptions,
+): Promise<LoadedModel> {
+  const { device, env, quantize, onProgress } = options;
+  const plan = planWith(device.info.kind, options.plan);
+  const { path } = await resolveModel(nameOrPath, env);
+  const checkpoint = await openCheckpoint(path);
+  const weightPlan = planWeights(checkpoint, quantize ? { quantize } : {});
+  const texts = await loadTexts(checkpoint);
+  const weights = await DeviceWeights.load(device, checkpoint, weightPlan, onProgress);
+  weights.addConstant("invFreq", inverseFrequencies(checkpoint.config));
+  return new LoadedModel(nameOrPath, checkpoint, device, plan, weightPlan.notes, weights, texts);
+}
+
+/** theta^(-2j/R) for the R rotary dims, spec section 3. */
+export function inverseFrequencies(c: ModelConfig): Float32Array<ArrayBuffer> {
+  return Float32Array.from(
+    { length: c.rotaryDim / 2 },
+    (_, j) => c.ropeTheta ** (-2 * j / c.rotaryDim),
+  );
+}
+
+async function loadTexts(checkpoint: Checkpoint) {
+  const read = async (name: TextFile) => {
+    const path = checkpoint.texts[name];
+    return path === undefined ? undefined : await Deno.readTextFile(path);
+  };
+  const tokenizerJson = await read("tokenizer.json");
+  if (tokenizerJson === undefined) return null;
+  const files: TokenizerFiles = { tokenizerJson };
+  const tokenizerConfig = await read("tokenizer_config.json");
+  const generationConfig = await read("generation_config.json");
+  const chatTemplate = await read("chat_template.jinja");
+  const all = {
+    ...files,
+    ...(tokenizerConfig === undefined ? {} : { tokenizerConfig }),
+    ...(generationConfig === undefined ? {} : { generationConfig }),
+    ...(chatTemplate === undefined ? {} : { chatTemplate }),
+  };
+  const tokenizer = loadTokenizer(all, eosOf(checkpoint.json));
+  return { tokenizer, chatTemplate: loadChatTemplate(all, tokenizer.specialTokens) };
+}
+
+/** eos_token_id of config.json, at the top and in text_config. */
+function eosOf(json: Readonly<Record<string, unknown>>): number[] {
+  const inner = json.text_config as Record<string, unknown> | undefined;
+  return [json.eos_token_id, inner?.eos_token_id].flat().filter((x) => typeof x === "number");
+}

@@ -1,0 +1,185 @@
+/**
+ * Brings a checkpoint's planned weights onto a device: maps files, copies what must be contiguous, computes
+ * the small ones, quantises on the device. Owns their memory; knows neither names of files nor of tensors.
+ */
+import type { Binding, Device, Memory } from "../ffi/abi/handle.ts";
+import { encodeTape } from "../ffi/tape/encode.ts";
+import { planTape } from "../ffi/tape/plan.ts";
+import { partBytes, type Slot, Tape } from "../ffi/tape/tape.ts";
+import { type AffineFormat, type Format } from "../kernels/formats/affine.ts";
+import type { WeightForm } from "../kernels/models/forward.ts";
+import { quantizeAffine } from "../kernels/ops/quantize_affine/op.ts";
+import type { Progress } from "./api_types.ts";
+import type { Checkpoint } from "./checkpoint/folder.ts";
+import { copyRanges } from "./checkpoint/tensor_data.ts";
+import { type PlannedWeight, playedFormat, type WeightPlan } from "./checkpoint/weights.ts";
+import { refuseUnlessFree } from "./memory.ts";
+
+const PARTS: readonly Slot["part"][] = ["values", "scales", "biases"];
+
+/** Shape of the stored tensor, which two weights may share (gate and up of all experts). */
+function storedShape(w: PlannedWeight): readonly number[] {
+  if (w.role !== "experts") return w.shape;
+  const [experts, , columns] = w.shape;
+  return [experts, w.rowsPerExpert, columns];
+}
+
+/** Bytes that loading allocates beside the mapped files. */
+export function copiedBytes(plan: WeightPlan): number {
+  const seen = new Set<string>();
+  let sum = 0;
+  for (const w of plan.weights) {
+    if (seen.has(w.stored)) continue;
+    seen.add(w.stored);
+    if (w.source.kind === "mapped" && !w.quantizeTo) continue;
+    const format = playedFormat(w);
+    for (const part of partsOf(format)) sum += partBytes(format, storedShape(w), part);
+  }
+  return sum;
+}
+
+function partsOf(format: Format): readonly Slot["part"][] {
+  return format.startsWith("q") ? PARTS : PARTS.slice(0, 1);
+}
+
+/** Weights on a device, by canonical name and by stored tensor. */
+export class DeviceWeights implements Disposable {
+  readonly forms = new Map<string, WeightForm>();
+  readonly #bindings = new Map<string, readonly Binding[]>();
+  readonly #memories: Memory[] = [];
+  readonly #files = new Map<number, Memory>();
+
+  private constructor(readonly device: Device, readonly checkpoint: Checkpoint) {}
+
+  /** Loads everything. Frees what it took when it fails. */
+  static async load(
+    device: Device,
+    checkpoint: Checkpoint,
+    plan: WeightPlan,
+    onProgress?: (p: Progress) => void,
+  ): Promise<DeviceWeights> {
+    const made = new DeviceWeights(device, checkpoint);
+    try {
+      refuseUnlessFree(
+        copiedBytes(plan),
+        `Loading ${checkpoint.path}`,
+        "Use a quantised checkpoint or a smaller model.",
+      );
+      let done = 0;
+      for (const w of plan.weights) {
+        await made.#add(w);
+        onProgress?.({ stage: "loading weights", done: ++done, total: plan.weights.length });
+      }
+      return made;
+    } catch (e) {
+      made[Symbol.dispose]();
+      throw e;
+    }
+  }
+
+  /** Adds a constant that the model computes itself. */
+  addConstant(name: string, values: Float32Array<ArrayBuffer>): void {
+    this.#bindings.set(name, [this.#upload(values)]);
+  }
+
+  binding(stored: string, part: Slot["part"]): Binding {
+    const found = this.#bindings.get(stored)?.[PARTS.indexOf(part)];
+    if (!found) throw new Error(`The model has no ${part} of ${stored}`);
+    return found;
+  }
+
+  /** Bytes of weights as kernels read them, mapped ones included. */
+  get bytes(): number {
+    let sum = 0;
+    for (const parts of this.#bindings.values()) for (const b of parts) sum += b.bytes;
+    return sum;
+  }
+
+  async #add(w: PlannedWeight): Promise<void> {
+    const format = playedFormat(w), shape = storedShape(w);
+    this.forms.set(w.name, { format, shape, stored: w.stored, firstRow: w.firstRow });
+    if (this.#bindings.has(w.stored)) return;
+    const source = await this.#bringIn(w);
+    if (!w.quantizeTo) return void this.#bindings.set(w.stored, source);
+    this.#bindings.set(w.stored, this.#quantize(source, w.format, w.quantizeTo, shape));
+    // The dense copy, if there is one, was only needed until now.
+    for (const b of source) if (!b.memory.mapped) this.#free(b.memory);
+  }
+
+  async #bringIn(w: PlannedWeight): Promise<readonly Binding[]> {
+    const { source } = w;
+    if (source.kind === "computed") return [this.#upload(await source.make())];
+    if (source.kind === "mapped") {
+      return source.parts.map((r) => ({
+        memory: this.#file(r.file),
+        offset: r.offset,
+        bytes: r.bytes,
+      }));
+    }
+    const out: Binding[] = [];
+    for (const ranges of source.parts) {
+      const bytes = ranges.reduce((n, r) => n + r.bytes, 0);
+      const memory = this.#alloc(bytes);
+      await copyRanges(ranges, 0, (_, offset, piece) => memory.write(offset, piece));
+      out.push({ memory, offset: 0, bytes });
+    }
+    return out;
+  }
+
+  /** Dense values to affine codes, by a tape of one record. */
+  #quantize(
+    source: readonly Binding[],
+    from: Format,
+    to: AffineFormat,
+    shape: readonly number[],
+  ): readonly Binding[] {
+    const columns = shape[shape.length - 1];
+    const rows = shape.reduce((a, b) => a * b, 1) / columns;
+    const tape = new Tape();
+    const x = tape.weight("x", from, [rows, columns]);
+    const w = tape.weight("w", to, [rows, columns]);
+    tape.emit(quantizeAffine, { x, w }, {});
+    const planned = planTape(tape);
+    const parts = PARTS.map((part): Binding => {
+      const bytes = partBytes(to, shape, part);
+      return { memory: this.#alloc(bytes), offset: 0, bytes };
+    });
+    using loaded = this.device.load(encodeTape(planned), [...source, ...parts], null);
+    loaded.play();
+    return parts;
+  }
+
+  #file(index: number): Memory {
+    let memory = this.#files.get(index);
+    if (!memory) {
+      const file = this.checkpoint.files[index];
+      memory = this.device.map(file.path, file.bytes);
+      this.#files.set(index, memory);
+    }
+    return memory;
+  }
+
+  #alloc(bytes: number): Memory {
+    const memory = this.device.alloc(bytes);
+    this.#memories.push(memory);
+    return memory;
+  }
+
+  #free(memory: Memory): void {
+    this.#memories.splice(this.#memories.indexOf(memory), 1);
+    memory[Symbol.dispose]();
+  }
+
+  #upload(values: Float32Array<ArrayBuffer>): Binding {
+    const memory = this.#alloc(values.byteLength);
+    memory.write(0, values);
+    return { memory, offset: 0, bytes: values.byteLength };
+  }
+
+  [Symbol.dispose](): void {
+    for (const m of [...this.#memories, ...this.#files.values()]) m[Symbol.dispose]();
+    this.#memories.length = 0;
+    this.#files.clear();
+    this.#bindings.clear();
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * What the record functions of a model share: weight forms, plans, scratch naming, and products with lists
+ * of weights, exact or with 8-bit activations, by row count. Owns no model.
+ */
+import type { DType, Format, Recorder, Tensor } from "../define.ts";
+import { isAffine, parseAffine } from "../formats/affine.ts";
+import { gemm } from "../ops/gemm/op.ts";
+import { gemmAct8 } from "../ops/gemm_act8/op.ts";
+import { gemv } from "../ops/gemv/op.ts";
+import { gemvAct8 } from "../ops/gemv_act8/op.ts";
+import { quantAct8 } from "../ops/quant_act8/op.ts";
+import { swiglu } from "../ops/swiglu/op.ts";
+import { STEP_WORDS } from "../step.ts";
+import type { ModelConfig } from "./qwen35_config.ts";
+
+/** Rows up to here share one weight stream and keep each row's bits; more go through the matrix ops. */
+export const ROWS_MAX = 16;
+
+/** Named choices that change arithmetic or records but not what is computed. */
+export interface Plan {
+  /** Activations are quantised to 8 bits per 32 before products with quantised weights. */
+  readonly actInt8: boolean;
+}
+
+/** How a canonical weight is stored; `firstRow` is the row offset inside each expert's block. */
+export interface WeightForm {
+  readonly format: Format;
+  readonly shape: readonly number[];
+  /** Names the memory: two weights may lie in one tensor (gate and up fused). */
+  readonly stored: string;
+  readonly firstRow: number;
+}
+
+export type KvType = Extract<DType, "f32" | "f16" | "bf16" | "q8">;
+
+/** What the play does after the last layer. */
+export type Output =
+  /** Nothing: a prefill chunk before the last. */
+  | "none"
+  /** Logits of the last row, a sampled token, and the step block advanced. */
+  | "sample"
+  /** Logits of every row in state `logits`. */
+  | "logits"
+  /** Negative log-likelihood of the next token of history for every row, in state `nll`. */
+  | "nll";
+
+export interface ForwardShape {
+  readonly rows: number;
+  /** Positions allocated in the caches. */
+  readonly ctx: number;
+  /** Upper bound of keys that any row sees: which attention form is recorded. */
+  readonly keys: number;
+  readonly kv: KvType;
+  readonly output: Output;
+  readonly plan: Plan;
+  /** Keeps the residual stream and the last normed rows readable, and stops after this many layers. */
+  readonly tapLayers?: number;
+}
+
+/** What the record functions of one forward pass share. */
+export class Forward {
+  #made = 0;
+  constructor(
+    readonly tape: Recorder,
+    readonly c: ModelConfig,
+    readonly weights: ReadonlyMap<string, WeightForm>,
+    readonly s: ForwardShape,
+  ) {}
+
+  weight(name: string): Tensor {
+    const w = this.form(name);
+    return this.tape.weight(w.stored, w.format, w.shape);
+  }
+
+  form(name: string): WeightForm {
+    const w = this.weights.get(name);
+    if (!w) throw new Error(`The model has no weight ${name}`);
+    return w;
+  }
+
+  /** A fresh f32 scratch tensor. */
+  scratch(name: string, shape: readonly number[], dtype: DType = "f32"): Tensor {
+    return this.tape.scratch(`${name}.${this.#made++}`, dtype, shape);
+  }
+
+  get step(): Tensor {
+    return this.tape.state("step", "u32", [STEP_WORDS]);
+  }
+
+  get history(): Tensor {
+    return this.tape.state("history", "u32", [this.s.ctx]);
+  }
+}
+
+/** Rows that feed products, with their 8-bit forms made at most once per code order. */
+export class Activations {
+  readonly #codes = new Map<number, { codes: Tensor; scales: Tensor; sums: Tensor }>();
+  constructor(readonly f: Forward, readonly x: Tensor) {}
+
+  /** The 8-bit form for weights of this format, or null where the plan or the shape rules it out. */
+  act8(format: Format) {
+    const [rows, dim] = this.x.shape;
+    if (!this.f.s.plan.actInt8 || !isAffine(format) || dim % 64) return null;
+    const split = parseAffine(format).bits === 4 ? 1 : 0;
+    let made = this.#codes.get(split);
+    if (!made) {
+      made = {
+        codes: this.f.scratch("codes", [rows, dim], "i8"),
+        scales: this.f.scratch("scales", [rows, dim / 32]),
+        sums: this.f.scratch("sums", [rows, dim / 32]),
+      };
+      this.f.tape.emit(quantAct8, { x: this.x, ...made }, { split });
+      this.#codes.set(split, made);
+    }
+    return made;
+  }
+}
+
+/** y[:, concatenation of names] = x W^T; consecutive weights of one format share a record. */
+export function project(a: Activations, names: readonly string[], exact = false): Tensor {
+  const f = a.f;
+  const forms = names.map((n) => f.form(n));
+  const width = forms.reduce((n, w) => n + w.shape[0], 0);
+  const y = f.scratch(names[0].split(".").pop()!, [a.x.shape[0], width]);
+  projectInto(a, names, y, exact);
+  return y;
+}
+
+/** As project, into rows of a given tensor. */
+export function projectInto(a: Activations, names: readonly string[], y: Tensor, exact = false) {
+  const f = a.f, many = a.x.shape[0] > ROWS_MAX;
+  let column = 0;
+  for (let i = 0; i < names.length;) {
+    const format = f.form(names[i]).format;
+    let n = 1;
+    while (n < 4 && i + n < names.length && f.form(names[i + n]).format === format) n++;
+    const run = names.slice(i, i + n).map((name) => f.weight(name));
+    const list = { w0: run[0], w1: run[1], w2: run[2], w3: run[3], y };
+    const act8 = exact ? null : a.act8(format);
+    if (act8) f.tape.emit(many ? gemmAct8 : gemvAct8, { ...act8, ...list }, { yCol: column });
+    else f.tape.emit(many ? gemm : gemv, { x: a.x, ...list }, { yCol: column });
+    column += run.reduce((sum, w) => sum + w.shape[0], 0);
+    i += n;
+  }
+}
+
+/** down(silu(gate x) * up x). */
+export function recordSwigluMlp(
+  f: Forward,
+  a: Activations,
+  gate: string,
+  up: string,
+  down: string,
+  ffn: number,
+): Tensor {
+  const h = f.scratch("h", [f.s.rows, ffn]);
+  f.tape.emit(swiglu, { gu: project(a, [gate, up]), h }, {});
+  return project(new Activations(f, h), [down]);
+}

@@ -1,0 +1,27 @@
+// o[r,h,d] *= sigmoid(qkv[r, h * 2 * headDim + headDim + d]). One task does one row and head.
+// qkv rows must hold the queries and gates of all heads; otherwise nothing is done.
+#include "kernels/shared/vec.h"
+#include "native/cpu/kernel.h"
+#include "native/gen/ops.h"
+
+namespace LW_CPU_NAMESPACE {
+
+LW_CPU_KERNEL(attn_gate) {
+	const auto& a = *static_cast<const attn_gate_args*>(args_);
+	const auto* qkv = static_cast<const float*>(slots[attn_gate_slot::qkv]);
+	auto* o = static_cast<float*>(slots[attn_gate_slot::o]);
+	const uint32_t dim = a.head_dim;
+	const uint64_t tasks = uint64_t(a.rows) * a.q_heads;
+	if (uint64_t(2) * a.q_heads * dim > a.qkv_width) return;
+	for (uint64_t t = begin; t < end && t < tasks; t++) {
+		const size_t r = t / a.q_heads, h = t % a.q_heads;
+		const float* gate = qkv + r * a.qkv_width + (2 * h + 1) * dim;
+		float* ot = o + t * dim;
+		for (uint32_t d = 0; d < dim; d += LANES) {
+			const int n = dim - d < uint32_t(LANES) ? int(dim - d) : LANES;
+			store_n(ot + d, load_n(ot + d, n) * sigmoid(load_n(gate + d, n)), n);
+		}
+	}
+}
+
+}  // namespace LW_CPU_NAMESPACE

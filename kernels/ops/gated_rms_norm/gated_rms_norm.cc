@@ -1,0 +1,33 @@
+// y[r,h,d] = o[r,h,d] / sqrt(mean_d(o[r,h,d]^2) + eps) * w[d] * silu(z), z = proj[r, zCol + h*headDim + d].
+// One task takes one head of one row. zCol + vHeads*headDim <= projStride, or nothing is done.
+#include "kernels/shared/sum_squares.h"
+#include "native/cpu/kernel.h"
+#include "native/gen/ops.h"
+
+namespace LW_CPU_NAMESPACE {
+
+LW_CPU_KERNEL(gated_rms_norm) {
+	const auto& a = *static_cast<const gated_rms_norm_args*>(args_);
+	const auto* o = static_cast<const float*>(slots[gated_rms_norm_slot::o]);
+	const auto* proj = static_cast<const float*>(slots[gated_rms_norm_slot::proj]);
+	const auto* w = static_cast<const float*>(slots[gated_rms_norm_slot::w]);
+	auto* y = static_cast<float*>(slots[gated_rms_norm_slot::y]);
+	const uint32_t n = a.head_dim;
+	if (uint64_t(a.v_heads) * n + a.z_col > a.proj_stride) return;
+	const uint64_t tasks = uint64_t(a.rows) * a.v_heads;
+	for (uint32_t task = begin; task < end && task < tasks; task++) {
+		const uint32_t r = task / a.v_heads, h = task % a.v_heads;
+		const float* x = o + size_t(task) * n;
+		const float* z = proj + size_t(r) * a.proj_stride + a.z_col + size_t(h) * n;
+		float* out = y + size_t(task) * n;
+		vf scale = splat(1.f / std::sqrt(sum_squares(x, n) / float(n) + a.eps));
+		uint32_t d = 0;
+		for (; d + LANES <= n; d += LANES) store(out + d, load(x + d) * scale * load(w + d) * silu(load(z + d)));
+		if (d < n) {
+			int left = int(n - d);
+			store_n(out + d, load_n(x + d, left) * scale * load_n(w + d, left) * silu(load_n(z + d, left)), left);
+		}
+	}
+}
+
+}  // namespace LW_CPU_NAMESPACE

@@ -1,0 +1,225 @@
+// What the attention kernels share: rows of a KV cache in each element type, the kernels' variants, which
+// keys a row sees, and decode attention over one block of keys with the merging of blocks. A block's
+// partial is computed by attn_block and enters a row's result through attn_merge_block, in block order,
+// wherever that happens: so attn_decode gives the bits of attn_split followed by attn_merge.
+#pragma once
+#include <cfloat>
+#include <type_traits>
+#include "kernels/shared/vec.h"
+#include "native/cpu/kernel.h"
+#include "native/gen/abi.h"
+
+namespace LW_CPU_NAMESPACE {
+
+// ---- rows of a KV cache ----
+// LANES signed bytes as floats.
+static inline vf load_i8(const int8_t* p) {
+#if defined(__AVX512F__)
+	// maskz, because GCC 12 takes the plain form for a use of something uninitialised.
+	vi wide = (vi)_mm512_maskz_cvtepi8_epi32(0xffff, load_as<__m128i>(p));
+	return __builtin_convertvector(wide, vf);
+#elif defined(__AVX2__)
+	return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+#elif defined(__ARM_NEON)
+	int32_t bits = load_as<int32_t>(p);
+	int16x8_t wide = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(bits)));
+	return (vf)vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
+#elif defined(__SSE2__)
+	__m128i v = _mm_cvtsi32_si128(load_as<int32_t>(p));
+	v = _mm_unpacklo_epi8(v, v);
+	v = _mm_unpacklo_epi16(v, v);
+	return (vf)_mm_cvtepi32_ps(_mm_srai_epi32(v, 24));
+#else
+	vf v = {};
+	for (int i = 0; i < LANES; i++) v[i] = p[i];
+	return v;
+#endif
+}
+
+template <class E> struct DenseRow {
+	static constexpr size_t bytes(size_t dim) { return dim * sizeof(typename E::storage); }
+	// Elements d .. d + LANES - 1.
+	static inline vf at(const uint8_t* row, uint32_t, uint32_t d) { return E::get_v((const typename E::storage*)row + d); }
+	static void narrow(const float* x, uint32_t dim, uint8_t* row) {
+		for (uint32_t d = 0; d < dim; d++) {
+			typename E::storage v = E::put(x[d]);
+			memcpy(row + d * sizeof v, &v, sizeof v);
+		}
+	}
+};
+
+// dim codes, then an f16 scale for each 32 of them: value = scale * code, scale = f16(max |x| / 127).
+struct Q8Row {
+	static constexpr uint32_t GROUP = 32;
+	static constexpr size_t bytes(size_t dim) { return dim + dim / GROUP * 2; }
+	static inline vf at(const uint8_t* row, uint32_t dim, uint32_t d) {
+		float scale = f16_to_f32(load_as<uint16_t>(row + dim + d / GROUP * 2));
+		return load_i8((const int8_t*)row + d) * splat(scale);
+	}
+	static void narrow(const float* x, uint32_t dim, uint8_t* row) {
+		for (uint32_t g = 0; g < dim / GROUP; g++) {
+			const float* xg = x + g * GROUP;
+			float top = 0;  // NaN once it has met one
+			for (uint32_t i = 0; i < GROUP; i++) top = !(std::fabs(xg[i]) <= top) ? std::fabs(xg[i]) : top;
+			uint16_t bits = f32_to_f16(top / 127.f);
+			float scale = f16_to_f32(bits), inverse = scale > 0 ? 1.f / scale : 0.f;
+			memcpy(row + dim + 2 * g, &bits, 2);
+			for (uint32_t i = 0; i < GROUP; i++) {
+				float c = xg[i] * inverse;
+				c = c > -127.f ? c : -127.f;  // also NaN, whose scale is NaN too
+				c = c < 127.f ? c : 127.f;
+				row[g * GROUP + i] = uint8_t(int8_t(std::nearbyintf(c)));
+			}
+		}
+	}
+};
+
+// Tags named as the variants of the kernels: element type of the caches, head dimension.
+template <class R, int D> struct AttnVariant {
+	typedef R Row;
+	static constexpr int DIM = D;
+};
+namespace attn {
+#define LW_ATTN_DIMS(name, R) \
+	typedef AttnVariant<R, 64> name##_h64; \
+	typedef AttnVariant<R, 128> name##_h128; \
+	typedef AttnVariant<R, 256> name##_h256; \
+	typedef AttnVariant<R, 512> name##_h512;
+LW_ATTN_DIMS(f32, DenseRow<F32>)
+LW_ATTN_DIMS(f16, DenseRow<F16>)
+LW_ATTN_DIMS(bf16, DenseRow<BF16>)
+LW_ATTN_DIMS(q8, Q8Row)
+#undef LW_ATTN_DIMS
+}  // namespace attn
+
+// ---- heads and keys ----
+// Query heads [first, last) read key head kv; all of them in range whatever the two counts.
+struct HeadGroup {
+	uint32_t first, last;
+	static uint64_t size(uint32_t qHeads, uint32_t kvHeads) { return (uint64_t(qHeads) + kvHeads - 1) / kvHeads; }
+	static uint32_t of(uint32_t qHeads, uint32_t kvHeads, uint32_t head) { return uint32_t(head / size(qHeads, kvHeads)); }
+	HeadGroup(uint32_t qHeads, uint32_t kvHeads, uint32_t kv) {
+		uint64_t each = size(qHeads, kvHeads), a = each * kv, b = a + each;
+		first = uint32_t(a < qHeads ? a : qHeads);
+		last = uint32_t(b < qHeads ? b : qHeads);
+	}
+};
+// Keys that row r sees: positions 0 .. pos + r, never more than the cache holds.
+static inline uint64_t keys_seen(uint32_t pos, uint32_t r, uint64_t limit) {
+	uint64_t n = uint64_t(pos) + r + 1;
+	return n < limit ? n : limit;
+}
+
+// ---- one block of keys ----
+constexpr int ATTN_HEADS = 16;                  // query heads that go through a block together
+constexpr int ATTN_TILE = 4;                    // keys, or vectors of a value, of a register tile
+constexpr int ATTN_TILE_Q = LANES == 4 ? 2 : 4; // query heads of a register tile
+
+template <int D> struct AttnBlockScratch {
+	alignas(64) float score[ATTN_HEADS][LW_ATTN_BLOCK];
+	alignas(64) float part[ATTN_HEADS][D];
+};
+
+// Calls f(constant Q, at) for tiles of Q, then Q - 1, ... over [at, n).
+template <int Q, class F> static inline void in_tiles(int at, int n, const F& f) {
+	for (; n - at >= Q; at += Q) f(std::integral_constant<int, Q>{}, at);
+	if constexpr (Q > 1) in_tiles<Q - 1>(at, n, f);
+}
+static inline void prefetch(const uint8_t* p, size_t bytes) {
+	for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const void*)(uintptr_t(p) + i), 0, 2);
+}
+
+// score[i][j] = scale * q[i] . k[j] for Q queries and ATTN_TILE keys, of which those from n on repeat the last.
+template <class R, int Q, int D> static inline void attn_scores(const float* q, const uint8_t* k, int n, float scale, float* score) {
+	vf acc[Q][ATTN_TILE] = {};
+	const uint8_t* rows[ATTN_TILE];
+	for (int j = 0; j < ATTN_TILE; j++) rows[j] = k + size_t(j < n ? j : n - 1) * R::bytes(D);
+	for (int d = 0; d < D; d += LANES) {
+		vf x[ATTN_TILE];
+		for (int j = 0; j < ATTN_TILE; j++) x[j] = R::at(rows[j], D, d);
+		for (int i = 0; i < Q; i++) {
+			vf y = load(q + i * D + d);
+			for (int j = 0; j < ATTN_TILE; j++) acc[i][j] = fma(y, x[j], acc[i][j]);
+		}
+	}
+	for (int i = 0; i < Q; i++)
+		store_as(score + i * LW_ATTN_BLOCK, sum4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]) * scale);
+}
+
+// part[i] += sum over n rows of p[i][j] * v[j], for Q queries; from zero when `fresh`.
+template <class R, int Q, int D> static inline void attn_values(const float* p, const uint8_t* v, int n, bool fresh, float* part) {
+	for (int d = 0; d < D; d += ATTN_TILE * LANES) {
+		vf acc[Q][ATTN_TILE];
+		for (int i = 0; i < Q; i++)
+			for (int u = 0; u < ATTN_TILE; u++) acc[i][u] = fresh ? zero() : load(part + i * D + d + u * LANES);
+		for (int j = 0; j < n; j++) {
+			vf x[ATTN_TILE];
+			for (int u = 0; u < ATTN_TILE; u++) x[u] = R::at(v + j * R::bytes(D), D, d + u * LANES);
+			for (int i = 0; i < Q; i++) {
+				vf w = splat(p[i * LW_ATTN_BLOCK + j]);
+				for (int u = 0; u < ATTN_TILE; u++) acc[i][u] = fma(w, x[u], acc[i][u]);
+			}
+		}
+		for (int i = 0; i < Q; i++)
+			for (int u = 0; u < ATTN_TILE; u++) store(part + i * D + d + u * LANES, acc[i][u]);
+	}
+}
+
+// s[j] becomes exp(s[j] - max); stat gets the maximum and the sum. s has room up to a multiple of LANES.
+static inline void attn_weights(float* s, int n, float* stat) {
+	for (int j = n; j % LANES; j++) s[j] = -INFINITY;
+	vf m = splat(-FLT_MAX), total = zero();
+	for (int j = 0; j < n; j += LANES) m = max(load(s + j), m);
+	stat[0] = hmax(m);
+	m = splat(stat[0]);
+	for (int j = 0; j < n; j += LANES) {
+		vf p = exp(load(s + j) - m);
+		total = total + p;
+		store(s + j, p);
+	}
+	stat[1] = sum(total);
+}
+
+// `heads` consecutive query heads over n keys (1 .. ATTN_BLOCK), whose rows start at k and v:
+// w.part[i] = sum_j exp(s_ij - max_i) * v_j, stat[i] = max_i, sum_j exp(s_ij - max_i).
+// Reading runs ahead by half a block: values while keys are multiplied, the next block's keys while values are.
+template <class R, int D>
+static void attn_block(const float* q, int heads, const uint8_t* k, const uint8_t* v, int n, float scale, AttnBlockScratch<D>& w, float (*stat)[2]) {
+	constexpr size_t ROW = R::bytes(D);
+	constexpr int NEAR = int(16384 / ROW);  // rows of values that stay in the first cache
+	for (int j = 0; j < n; j += ATTN_TILE) {
+		const int rows = n - j < ATTN_TILE ? n - j : ATTN_TILE;
+		prefetch(v + j * ROW, rows * ROW);
+		in_tiles<ATTN_TILE_Q>(0, heads, [&](auto tile, int i) {
+			attn_scores<R, tile, D>(q + i * D, k + j * ROW, rows, scale, w.score[i] + j);
+		});
+	}
+	for (int i = 0; i < heads; i++) attn_weights(w.score[i], n, stat[i]);
+	for (int j = 0; j < n; j += NEAR) {
+		const int rows = n - j < NEAR ? n - j : NEAR;
+		if (n == LW_ATTN_BLOCK) prefetch(k + (n + j) * ROW, rows * ROW);
+		in_tiles<ATTN_TILE_Q>(0, heads, [&](auto tile, int i) {
+			attn_values<R, tile, D>(w.score[i] + j, v + j * ROW, rows, j == 0, w.part[i]);
+		});
+	}
+}
+
+// ---- blocks into a row ----
+struct AttnRunning {
+	float max = -FLT_MAX, sum = 0;
+};
+// o, with r's maximum taken out, takes in one block's part. A block whose sum is 0 has no keys.
+static inline void attn_merge_block(float* o, AttnRunning& r, const float* part, float max, float sum, uint32_t dim) {
+	if (sum == 0) return;
+	float top = r.max > max ? r.max : max;
+	vf mine = exp(splat(r.max - top)), theirs = exp(splat(max - top));
+	for (uint32_t d = 0; d < dim; d += LANES) store(o + d, fma(load(o + d), mine, load(part + d) * theirs));
+	r.sum = r.sum * mine[0] + sum * theirs[0];
+	r.max = top;
+}
+static inline void attn_finish(float* o, const AttnRunning& r, uint32_t dim) {
+	vf inverse = splat(r.sum == 0 ? 0.f : 1.f / r.sum);
+	for (uint32_t d = 0; d < dim; d += LANES) store(o + d, load(o + d) * inverse);
+}
+
+}  // namespace LW_CPU_NAMESPACE

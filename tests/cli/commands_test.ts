@@ -1,0 +1,122 @@
+/** The commands other than generate, over the fake engine. */
+import assert from "node:assert/strict";
+import { UserError } from "../../engine/errors.ts";
+import { NativeError } from "../../ffi/abi/error.ts";
+import { STATUS } from "../../ffi/abi/layout.ts";
+import { tiny } from "../engine/tiny_files.ts";
+import { fakeEngine, REPORT, type Script } from "./fake_engine.ts";
+import { run, type Setup } from "./fake_terminal.ts";
+
+async function command(argv: readonly string[], setup: Setup = {}, script: Script = {}) {
+  const engine = fakeEngine(script);
+  const ran = await run(argv, { engine, ...setup });
+  assert.equal(engine.calls.alive, 0, "something was not disposed");
+  return { ...ran, calls: engine.calls };
+}
+
+Deno.test("devices: a table, or JSON", async () => {
+  const { out } = await command(["devices"]);
+  assert.deepEqual(out.split("\n"), [
+    "kind  name      kernels  threads   memory",
+    "cpu   Some CPU  avx2           4  16.0 GB",
+    "null  null      -              -        -",
+    "",
+  ]);
+  const [cpu] = JSON.parse((await command(["devices", "--json"])).out);
+  assert.equal(cpu.memory_bytes, 16e9);
+});
+
+Deno.test("inspect: every section; reasons and code 2 for what cannot run", async () => {
+  const { code, out } = await command(["inspect"]);
+  assert.equal(code, 0);
+  for (
+    const part of [
+      /^tiny {2}qwen3_5_moe, MLX safetensors, \/models\/tiny\n24\.6M parameters, 15\.3M used/,
+      /\nhidden {2}512\n/,
+      /\nexperts +24 +9\.40M +5\.30 MB +1\.80 MB {2}q4g64_bf16\n/,
+      /\n +0 {2}8\.00 MB +0 B {2}1\.60 MB {2}30\.0M\n/,
+      /\n +4096 +f16 +12\.0 MB +8\.00 MB +800\.0 kB +1\.00 MB +22\.0 MB\n/,
+      /\nLeft out: model\.visual\.\* \(no vision\)\n/,
+      /\nwarning: layer-0 norm mean is 0\.01\n$/,
+    ]
+  ) assert.match(out, part);
+  const refused = await command(["inspect", "gpt"]);
+  assert.equal(refused.code, 2);
+  assert.match(refused.out, /\ncannot run: unknown architecture gpt2\n$/);
+  const json = JSON.parse((await command(["inspect", "tiny", "--json"])).out);
+  assert.equal(json.groups[0].bytes_per_token, 1.8e6);
+  assert.deepEqual(json.config, REPORT.config);
+});
+
+Deno.test("explain: rows follow the phase unless given", async () => {
+  const { out, calls } = await command(["explain"]);
+  assert.equal(out, "   0   rms_norm\n");
+  assert.deepEqual(calls.explain, {
+    phase: "decode",
+    rows: 1,
+    depth: 0,
+    kv: "f16",
+    ctx: undefined,
+  });
+  const argv = ["explain", "--phase", "verify", "--rows", "8", "--depth", "99", "--ctx", "128"];
+  const verify = await command(argv);
+  assert.deepEqual(verify.calls.explain, {
+    phase: "verify",
+    rows: 8,
+    depth: 99,
+    kv: "f16",
+    ctx: 128,
+  });
+});
+
+Deno.test("perplexity: text in, one line or JSON out", async () => {
+  const text = "It was a bright morning in the spring.";
+  const { code, out, calls } = await command(["perplexity", "--window", "16"], { stdin: text });
+  assert.equal(code, 0);
+  const n = tiny.encode(text).length;
+  assert.equal(
+    out,
+    `perplexity 25.7900, loss 3.25000 nats a token, 1.5000 bits a byte, ` +
+      `${n - 1} predictions, window 16\n`,
+  );
+  assert.deepEqual(calls.perplexity, {
+    ids: tiny.encode(text),
+    window: 16,
+    textBytes: text.length,
+  });
+  const argv = ["perplexity", "--json", "--tokens", "4"];
+  const json = JSON.parse((await command(argv, { stdin: text })).out);
+  assert.equal(json.tokens, 4);
+  assert.equal(json.bits_per_byte, 1.5);
+  const short = await command(["perplexity"], { stdin: "a" });
+  assert.equal(short.code, 2);
+  assert.match(short.err, /fewer than two tokens/);
+});
+
+Deno.test("doctor: each check by itself, code 4 when one fails", async () => {
+  const text = " the sun was shining brightly in the sunlight.";
+  const well = await command(["doctor"], {}, { text });
+  assert.equal(well.code, 0, well.out);
+  assert.match(
+    well.out,
+    /^ok {3}deno: [\d.]+\nok {3}devices: cpu avx2, null\nok {3}checkpoint: .*\nok {3}generate: "the sun was.*"\n$/,
+  );
+  const ill = await command(["doctor"], {}, { failure: new UserError("No such model: tiny") });
+  assert.equal(ill.code, 4);
+  assert.match(ill.out, /\nok {3}checkpoint: .*\nFAIL generate: No such model: tiny\n$/);
+  const found = JSON.parse((await command(["doctor", "--json"], {}, { text: " a" })).out);
+  assert.deepEqual(found.map((f: { ok: boolean }) => f.ok), [true, true, true, false]);
+});
+
+Deno.test("device errors have code 3, refusals of native code 2", async () => {
+  const lost = Object.values(STATUS).find((s) => s !== STATUS.ok && s !== STATUS.refused)!;
+  const broken = await command(["generate", "x"], {}, {
+    failure: new NativeError("device lost", lost, 17, 5),
+  });
+  assert.equal(broken.code, 3);
+  assert.equal(broken.err, "error: device lost (record 17)\n");
+  const refused = await command(["generate", "x"], {}, {
+    failure: new NativeError("too large", STATUS.refused, null, 0),
+  });
+  assert.equal(refused.code, 2);
+});
