@@ -27,15 +27,19 @@ export interface TensorSpec {
 /** Axis sizes and parameters by name, as bound when a record is made. */
 export type Sizes = Readonly<Record<string, number>>;
 
+/** A summand: one axis, or a product such as `["vHeads", "headDim"]`. */
+export type Term = string | readonly (string | number)[];
+
 /**
- * A condition on axes and u32 parameters. It is checked when an op is recorded and again, from a
+ * A condition on axes and u32 parameters; `multipleOf` takes a number, another axis, or "group" for the
+ * group of the record's weight format. It is checked when an op is recorded and again, from a
  * generated table, when native code loads the tape: what it names may index memory.
  */
 export type Constraint =
-  | { readonly sum: readonly string[]; readonly atMost: string | number }
+  | { readonly sum: readonly Term[]; readonly atMost: string | number }
   | { readonly product: readonly (string | number)[]; readonly equals: string }
   | { readonly product: readonly (string | number)[]; readonly atLeast: string }
-  | { readonly axis: string; readonly multipleOf: number | "group" }
+  | { readonly axis: string; readonly multipleOf: number | string }
   | { readonly axis: string; readonly oneOf: readonly number[] }
   | { readonly axis: string; readonly min?: number; readonly max?: number };
 
@@ -161,8 +165,10 @@ export function kernelNames(op: Op): string[] {
 export function broken(c: Constraint, s: Sizes, format: string | undefined): string | null {
   const value = (x: string | number) => typeof x === "number" ? x : s[x];
   if ("sum" in c) {
-    const sum = c.sum.reduce((a, x) => a + value(x), 0);
-    return sum <= value(c.atMost) ? null : `${c.sum.join(" + ")} is ${sum}, more than ${c.atMost} (${value(c.atMost)})`;
+    const product = (t: Term) => typeof t === "string" ? s[t] : t.reduce<number>((a, x) => a * value(x), 1);
+    const sum = c.sum.reduce((a, t) => a + product(t), 0);
+    const shown = c.sum.map((t) => typeof t === "string" ? t : t.join(" * ")).join(" + ");
+    return sum <= value(c.atMost) ? null : `${shown} is ${sum}, more than ${c.atMost} (${value(c.atMost)})`;
   }
   if ("product" in c) {
     const product = c.product.reduce<number>((a, x) => a * value(x), 1);
@@ -173,7 +179,7 @@ export function broken(c: Constraint, s: Sizes, format: string | undefined): str
   }
   const v = s[c.axis];
   if ("multipleOf" in c) {
-    const unit = c.multipleOf === "group" ? (format && isAffine(format) ? groupOf(format) : 1) : c.multipleOf;
+    const unit = c.multipleOf === "group" ? (format && isAffine(format) ? groupOf(format) : 1) : value(c.multipleOf);
     return v % unit === 0 ? null : `${c.axis} is ${v}, not a multiple of ${unit}`;
   }
   if ("oneOf" in c) return c.oneOf.includes(v) ? null : `${c.axis} is ${v}, not one of ${c.oneOf.join(", ")}`;

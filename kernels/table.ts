@@ -1,11 +1,19 @@
 /** Every op, in id order. A new op goes to the end: ids are part of a tape's hash. */
 import type { Op } from "./define.ts";
+import { addRmsNorm } from "./ops/add_rms_norm/op.ts";
+import { argmax } from "./ops/argmax/op.ts";
 import { attnDecode } from "./ops/attn_decode/op.ts";
 import { attnGate } from "./ops/attn_gate/op.ts";
 import { attnMerge } from "./ops/attn_merge/op.ts";
 import { attnPrefill } from "./ops/attn_prefill/op.ts";
 import { attnSplit } from "./ops/attn_split/op.ts";
+import { convSilu } from "./ops/conv_silu/op.ts";
 import { embed } from "./ops/embed/op.ts";
+import { gatedRmsNorm } from "./ops/gated_rms_norm/op.ts";
+import { gdnChunk } from "./ops/gdn_chunk/op.ts";
+import { gdnGates } from "./ops/gdn_gates/op.ts";
+import { gdnQkNorm } from "./ops/gdn_qk_norm/op.ts";
+import { gdnStep } from "./ops/gdn_step/op.ts";
 import { gemm } from "./ops/gemm/op.ts";
 import { gemmAct8 } from "./ops/gemm_act8/op.ts";
 import { gemv } from "./ops/gemv/op.ts";
@@ -25,7 +33,12 @@ import { qkNormRopeAppend } from "./ops/qk_norm_rope_append/op.ts";
 import { quantAct8 } from "./ops/quant_act8/op.ts";
 import { quantizeAffine } from "./ops/quantize_affine/op.ts";
 import { rmsNorm } from "./ops/rms_norm/op.ts";
+import { routerTopk } from "./ops/router_topk/op.ts";
+import { sample } from "./ops/sample/op.ts";
+import { stepAdvance } from "./ops/step_advance/op.ts";
+import { stepMove } from "./ops/step_move/op.ts";
 import { swiglu } from "./ops/swiglu/op.ts";
+import { tokenNll } from "./ops/token_nll/op.ts";
 
 export const OPS: readonly Op[] = [
   rmsNorm as unknown as Op,
@@ -54,4 +67,17 @@ export const OPS: readonly Op[] = [
   moeGateUpAct8 as unknown as Op,
   moeDownAct8 as unknown as Op,
   quantizeAffine as unknown as Op,
+  addRmsNorm as unknown as Op,
+  convSilu as unknown as Op,
+  gdnGates as unknown as Op,
+  gdnQkNorm as unknown as Op,
+  gdnStep as unknown as Op,
+  gdnChunk as unknown as Op,
+  gatedRmsNorm as unknown as Op,
+  routerTopk as unknown as Op,
+  argmax as unknown as Op,
+  sample as unknown as Op,
+  stepAdvance as unknown as Op,
+  stepMove as unknown as Op,
+  tokenNll as unknown as Op,
 ];

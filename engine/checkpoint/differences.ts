@@ -48,7 +48,9 @@ export function differenceError(
     .filter(([n]) => n > 0).map(([n, kind]) => `${n} ${kind}`);
   const model = `a ${config.layers}-layer ${config.moe ? "MoE" : "dense"} Qwen3.5 decoder`;
   const lines = sorted.map((d) => `${d.kind}: ${d.text}`);
-  const told = `${counts.join(", ")} (${firstFive(lines, "; ", 300)})`;
+  const told = `${counts.join(", ")} (${
+    firstFive(counts.length > 1 ? lines : sorted.map((d) => d.text), "; ", 300)
+  })`;
   return new UserError(
     `Checkpoint ${path} does not fit its config.json: ${told}; expected the tensors of ${model}. ` +
       `${reasonOf(config, sorted)}.`,
@@ -101,7 +103,7 @@ function layerReason(
   if (missing.length > 0 && first > 0 && unexpected.length === 0) {
     const rest = missing.every((n) => layerOf(n) >= first);
     if (rest && missing.some((n) => layerOf(n) === config.layers - 1)) {
-      return `Probably tensors from layer ${first} on were not downloaded: finish the download`;
+      return `Probably a part was not downloaded, from layer ${first} on: finish the download`;
     }
   }
   if (unexpected.some((n) => layerOf(n) >= config.layers)) {

@@ -130,12 +130,13 @@ class Planner {
       if (this.#used.has(name) || (name === "lmHead" && this.checkpoint.config.tied)) continue;
       for (const m of list) for (const t of Object.values(m.parts)) this.#unexpected(name, t);
     }
-    for (const t of [...unknown, ...repeated]) this.#unexpected(t.name, t);
+    for (const t of unknown) this.#unexpected(t.name, t);
+    for (const t of repeated) this.#unexpected(t.name, t, ", a second one for its place");
     return this.differences;
   }
 
-  #unexpected(name: string, t: TensorAt): void {
-    const text = `${t.name} ${t.dtype} [${t.shape.join(", ")}]`;
+  #unexpected(name: string, t: TensorAt, why = ""): void {
+    const text = `${t.name} ${t.dtype} [${t.shape.join(", ")}]${why}`;
     this.differences.push({ kind: "unexpected", name, text });
   }
 

@@ -15,6 +15,12 @@ import type { PlannedTape } from "./plan.ts";
 
 const KERNEL_IDS = new Map(kernelTable().map((k, id) => [k.name, id]));
 
+function kernelId(name: string): number {
+  const id = KERNEL_IDS.get(name);
+  if (id === undefined) throw new Error(`Cannot encode ${name}: kernels/table.ts has no such kernel`);
+  return id;
+}
+
 /** Encodes all records into one block for a single call. */
 export function encodeTape(tape: PlannedTape): Uint8Array<ArrayBuffer> {
   const out = new Uint8Array(TAPE_HEAD_BYTES + tape.records.length * RECORD_BYTES);
@@ -25,7 +31,7 @@ export function encodeTape(tape: PlannedTape): Uint8Array<ArrayBuffer> {
   tape.records.forEach((r, i) => {
     const at = TAPE_HEAD_BYTES + i * RECORD_BYTES;
     const put = (word: number, v: number) => view.setUint32(at + 4 * word, v, true);
-    put(0, KERNEL_IDS.get(r.kernel)!);
+    put(0, kernelId(r.kernel));
     put(1, tape.waits[i] ? FLAG_WAIT : 0);
     [r.tasks, 1, 1, 1].forEach((v, k) => put(2 + k, v));
     for (let s = 0; s < SLOTS_MAX; s++) put(RECORD_HEAD_WORDS + s, NO_SLOT);

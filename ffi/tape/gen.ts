@@ -3,7 +3,7 @@
  * list of kernels and the table by which native code checks a tape. `--check` compares instead.
  */
 import * as layout from "../abi/layout.ts";
-import { axesOf, kernelNames, type Op, variantKeys } from "../../kernels/define.ts";
+import { axesOf, kernelNames, type Op, type Term, variantKeys } from "../../kernels/define.ts";
 import { AFFINE_FORMATS, parseAffine, WEIGHT_FORMATS } from "../../kernels/formats/affine.ts";
 import { ATTN_BLOCK, HALT, STEP, STEP_WORDS, STOPS_MAX } from "../../kernels/step.ts";
 import { OPS } from "../../kernels/table.ts";
@@ -62,16 +62,20 @@ function opsHeader(): string {
 /** Constraints as a flat list of small structs; operands are word indices or literals. */
 function constraintRows(op: Op): string[] {
   const words = [...axesOf(op), ...Object.keys(op.params)];
-  const ref = (x: string | number) => {
-    if (typeof x === "number") return `{-1, ${x}u}`;
+  const ref = (x: string | number, term = 0) => {
+    if (typeof x === "number") return `{-1, ${x}u, ${term}}`;
     const at = words.indexOf(x);
     if (at < 0) throw new Error(`${op.name}: constraint on unknown ${x}`);
-    return `{${at}, 0u}`;
+    return `{${at}, 0u, ${term}}`;
   };
   const row = (kind: string, left: readonly (string | number)[], right: string | number) =>
-    `{LW_RULE_${kind}, ${left.length}, {${left.map(ref).join(", ")}}, ${ref(right)}}`;
+    `{LW_RULE_${kind}, ${left.length}, {${left.map((x) => ref(x)).join(", ")}}, ${ref(right)}}`;
+  const sum = (terms: readonly Term[], right: string | number) => {
+    const left = terms.flatMap((t, i) => (typeof t === "string" ? [t] : t).map((x) => ref(x, i)));
+    return `{LW_RULE_SUM_AT_MOST, ${left.length}, {${left.join(", ")}}, ${ref(right)}}`;
+  };
   return op.constraints.flatMap((c) => {
-    if ("sum" in c) return [row("SUM_AT_MOST", c.sum, c.atMost)];
+    if ("sum" in c) return [sum(c.sum, c.atMost)];
     if ("product" in c) {
       return "equals" in c
         ? [row("PRODUCT_EQUALS", c.product, c.equals)]
@@ -111,9 +115,9 @@ function opTable(): string {
     // A list of ops may use an axis only inside optional tensors: such an axis may be 0.
     const mayBeZero = optionalAxes.reduce((m, a) => m | (1 << axes.indexOf(a)), 0);
     const special = Object.entries(op.specialise ?? {}).map(([axis, values]) =>
-      `{LW_RULE_ONE_OF, ${values.length}, {${values.map((v) => `{-1, ${v}u}`).join(", ")}}, {${
-        axes.indexOf(axis)
-      }, 0u}}`
+      `{LW_RULE_ONE_OF, ${values.length}, {${
+        values.map((v) => `{-1, ${v}u, 0}`).join(", ")
+      }}, {${axes.indexOf(axis)}, 0u, 0}}`
     );
     const rules = [...constraintRows(op), ...special];
     const nParams = Object.keys(op.params).length;

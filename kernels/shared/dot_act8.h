@@ -61,35 +61,14 @@ template <int BITS, class S> class Act8Dot {
 	typedef AffineRows<BITS, S> Rows;
 	static constexpr uint32_t CODES = Rows::CODES;
 	// A prepared block: codes that meet low nibbles, those that meet high ones (4 bits only), the lanes' scales.
-	static constexpr uint32_t CODE_BYTES = 4 * LANES * CODES / 4, BLOCK_BYTES = CODE_BYTES + 4 * LANES;
+	static constexpr uint32_t CODE_BYTES = CODES * LANES, BLOCK_BYTES = CODE_BYTES + 4 * LANES;
+	// Words of weights that meet activations of one scale: 2^SCALE_SHIFT.
+	static constexpr int SCALE_SHIFT = BITS == 4 ? 2 : 3;
 	Rows w_;
 
 	static inline vi multiply(vu v, const char* block) {
 		if constexpr (BITS == 4) return dot_nibbles(v, load_as<vu>(block), load_as<vu>(block + 4 * LANES));
 		else return dot_bytes(v, load_as<vu>(block));
-	}
-
-	template <uint32_t O, uint32_t R>
-	void part(const WeightRow* rows, const WeightRow* ahead, const char* x, size_t stride, float* out) const {
-		const size_t sums_at = size_t(w_.blocks()) * BLOCK_BYTES;
-		vf sums[O * R] = {};
-		w_.template walk<O>(
-		    rows, ahead,
-		    [&](uint32_t g, uint32_t o, vf bias) {
-			    LW_UNROLL for (uint32_t r = 0; r < R; r++)
-			        sums[o * R + r] = fma(bias, load_as<vf>(x + r * stride + sums_at + 4 * size_t(g)), sums[o * R + r]);
-		    },
-		    [&](uint32_t b, const vu* v, const vf* scales) {
-			    LW_UNROLL for (uint32_t r = 0; r < R; r++) {
-				    const char* block = x + r * stride + size_t(b) * BLOCK_BYTES;
-				    const vf xs = load_as<vf>(block + CODE_BYTES);
-				    LW_UNROLL for (uint32_t o = 0; o < O; o++) {
-					    vf& s = sums[o * R + r];
-					    s = fma(__builtin_convertvector(multiply(v[o], block), vf), scales[o] * xs, s);
-				    }
-			    }
-		    });
-		LW_UNROLL for (uint32_t i = 0; i < O * R; i += 4) store_as(out + i, sum4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]));
 	}
 
 	// Sums of 16 elements, which the 32 of `sums` do not tell.
@@ -132,12 +111,9 @@ public:
 					memcpy(y + i, x.codes + at, n);
 				}
 			}
-			float scales[LANES];
-			for (uint32_t l = 0; l < LANES; l++) {
-				const uint32_t g = (b * LANES + l) * CODES / 32;
-				scales[l] = g * 32 < w_.in_dim ? x.scales[g] : 0;
-			}
-			memcpy(y + CODE_BYTES, scales, sizeof scales);
+			const uint32_t word = b * LANES, g = word >> SCALE_SHIFT, n = w_.in_dim / 32 - g;
+			const vf scales = load_n(x.scales + g, int(n < LANES ? n : LANES));
+			store_as(y + CODE_BYTES, repeat_lanes(scales, word - (g << SCALE_SHIFT), SCALE_SHIFT));
 		}
 		float* sums = reinterpret_cast<float*>(y);
 		uint32_t n = w_.in_dim / 32;
@@ -151,14 +127,27 @@ public:
 		for (uint32_t width = 32; width < w_.group; width *= 2) n = fold_pairs(sums, n);
 	}
 
-	template <uint32_t R>
-	void dot(const WeightRow* rows, const WeightRow* ahead, const char* x, size_t stride, float* out) const {
-#if defined(__AVX512F__) || defined(__aarch64__)
-		part<TILE_ROWS, R>(rows, ahead, x, stride, out);
-#else
-		constexpr uint32_t O = R == WIDEST_DOT ? TILE_ROWS / 2 : TILE_ROWS;
-		for (uint32_t o = 0; o < TILE_ROWS; o += O) part<O, R>(rows + o, ahead + o, x, stride, out + o * R);
-#endif
+	template <uint32_t O, uint32_t R>
+	void dot(const WeightRow* rows, const uint8_t* ahead, const char* x, size_t stride, float* out) const {
+		const size_t sums_at = size_t(w_.blocks()) * BLOCK_BYTES;
+		vf sums[O * R] = {};
+		w_.template walk<O>(
+		    rows, ahead,
+		    [&](uint32_t g, uint32_t o, vf bias) {
+			    LW_UNROLL for (uint32_t r = 0; r < R; r++)
+			        sums[o * R + r] = fma(bias, load_as<vf>(x + r * stride + sums_at + 4 * size_t(g)), sums[o * R + r]);
+		    },
+		    [&](uint32_t b, const vu* v, const vf* scales) {
+			    LW_UNROLL for (uint32_t r = 0; r < R; r++) {
+				    const char* block = x + r * stride + size_t(b) * BLOCK_BYTES;
+				    const vf xs = load_as<vf>(block + CODE_BYTES);
+				    LW_UNROLL for (uint32_t o = 0; o < O; o++) {
+					    vf& s = sums[o * R + r];
+					    s = fma(__builtin_convertvector(multiply(v[o], block), vf), scales[o] * xs, s);
+				    }
+			    }
+		    });
+		LW_UNROLL for (uint32_t i = 0; i < O * R; i += 4) store_as(out + i, sum4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]));
 	}
 };
 

@@ -32,7 +32,7 @@ template <int BITS, class S> struct AffineRows {
 
 	// bias(g, o, biases of LANES groups from g), block(b, v[O] words, scales[O] of the lanes).
 	template <uint32_t O, class Bias, class Block>
-	inline void walk(const WeightRow* rows, const WeightRow* ahead, Bias bias, Block block) const {
+	inline void walk(const WeightRow* rows, const uint8_t* ahead, Bias bias, Block block) const {
 		const uint32_t group_words = group / CODES, n_words = words(), n_groups = groups(), n_blocks = blocks();
 		const int shift = __builtin_ctz(group_words);
 		uint32_t b = 0;
@@ -51,19 +51,9 @@ template <int BITS, class S> struct AffineRows {
 				const bool whole = (b + 1) * LANES <= n_words;
 				LW_UNROLL for (uint32_t o = 0; o < O; o++) {
 					const uint8_t* p = rows[o].values + size_t(b) * LANES * 4;
-					uint32_t tail[LANES] = {};
-					if (!whole) memcpy(tail, p, (n_words - b * LANES) * 4), p = reinterpret_cast<const uint8_t*>(tail);
-					v[o] = load_as<vu>(p);
+					v[o] = whole ? load_as<vu>(p) : load_part<vu>(p, (n_words - b * LANES) * 4);
 					lane_scales[o] = repeat_lanes(scales[o], first, shift);
-#if PFM == 1
-					__builtin_prefetch(ahead[o].values + size_t(b) * LANES * 4);
-#elif PFM == 2
-					__builtin_prefetch(ahead[0].values + PFD + size_t(b * O + o) * LANES * 4);
-#elif PFM == 3
-					__builtin_prefetch(ahead[0].values + PFD + size_t(b * O + o) * LANES * 4, 0, 2);
-#elif PFM == 4
-					__builtin_prefetch(ahead[0].values + PFD + size_t(b * O + o) * LANES * 4, 0, 0);
-#endif
+					prefetch_line(ahead, size_t(b * O + o) * LANES * 4);
 				}
 				block(b, v, lane_scales);
 			}
@@ -79,36 +69,6 @@ template <int BITS, class S> class AffineDot {
 	static inline vf code(vu v, uint32_t i) {
 		const vu q = i == CODES - 1 ? v >> (32 - BITS) : v & (((1u << BITS) - 1) << (BITS * i));
 		return __builtin_convertvector((vi)q, vf);
-	}
-
-	// O of the TILE_ROWS rows: as many sums as registers hold.
-	template <uint32_t O, uint32_t R>
-	void part(const WeightRow* rows, const WeightRow* ahead, const char* x, size_t stride, float* out) const {
-		const float* xr[R];
-		for (uint32_t r = 0; r < R; r++) xr[r] = reinterpret_cast<const float*>(x + r * stride);
-		const size_t sums_at = size_t(w_.blocks()) * BLOCK;
-		vf sums[O * R] = {};
-		w_.template walk<O>(
-		    rows, ahead,
-		    [&](uint32_t g, uint32_t o, vf bias) {
-			    LW_UNROLL for (uint32_t r = 0; r < R; r++) sums[o * R + r] = fma(bias, load(xr[r] + sums_at + g), sums[o * R + r]);
-		    },
-		    [&](uint32_t b, const vu* v, const vf* scales) {
-			    vf acc[O * R];
-			    LW_UNROLL for (uint32_t i = 0; i < CODES; i++) {
-				    vf q[O];
-				    LW_UNROLL for (uint32_t o = 0; o < O; o++) q[o] = code(v[o], i);
-				    LW_UNROLL for (uint32_t r = 0; r < R; r++) {
-					    const vf xs = load(xr[r] + size_t(b) * BLOCK + i * LANES);
-					    LW_UNROLL for (uint32_t o = 0; o < O; o++) {
-						    vf& a = acc[o * R + r];
-						    a = i == 0 ? q[o] * xs : fma(q[o], xs, a);
-					    }
-				    }
-			    }
-			    LW_UNROLL for (uint32_t i = 0; i < O * R; i++) sums[i] = fma(acc[i], scales[i / R], sums[i]);
-		    });
-		LW_UNROLL for (uint32_t i = 0; i < O * R; i += 4) store_as(out + i, sum4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]));
 	}
 
 public:
@@ -151,14 +111,33 @@ public:
 		for (uint32_t width = CODES; width < w_.group; width *= 2) n = fold_pairs(sums, n);
 	}
 
-	template <uint32_t R>
-	void dot(const WeightRow* rows, const WeightRow* ahead, const char* x, size_t stride, float* out) const {
-#if defined(__AVX512F__) || defined(__aarch64__)
-		part<TILE_ROWS, R>(rows, ahead, x, stride, out);
-#else
-		constexpr uint32_t O = R == WIDEST_DOT ? TILE_ROWS / 2 : TILE_ROWS;
-		for (uint32_t o = 0; o < TILE_ROWS; o += O) part<O, R>(rows + o, ahead + o, x, stride, out + o * R);
-#endif
+	template <uint32_t O, uint32_t R>
+	void dot(const WeightRow* rows, const uint8_t* ahead, const char* x, size_t stride, float* out) const {
+		const float* xr[R];
+		for (uint32_t r = 0; r < R; r++) xr[r] = reinterpret_cast<const float*>(x + r * stride);
+		const size_t sums_at = size_t(w_.blocks()) * BLOCK;
+		vf sums[O * R] = {};
+		w_.template walk<O>(
+		    rows, ahead,
+		    [&](uint32_t g, uint32_t o, vf bias) {
+			    LW_UNROLL for (uint32_t r = 0; r < R; r++) sums[o * R + r] = fma(bias, load(xr[r] + sums_at + g), sums[o * R + r]);
+		    },
+		    [&](uint32_t b, const vu* v, const vf* scales) {
+			    vf acc[O * R];
+			    LW_UNROLL for (uint32_t i = 0; i < CODES; i++) {
+				    vf q[O];
+				    LW_UNROLL for (uint32_t o = 0; o < O; o++) q[o] = code(v[o], i);
+				    LW_UNROLL for (uint32_t r = 0; r < R; r++) {
+					    const vf xs = load(xr[r] + size_t(b) * BLOCK + i * LANES);
+					    LW_UNROLL for (uint32_t o = 0; o < O; o++) {
+						    vf& a = acc[o * R + r];
+						    a = i == 0 ? q[o] * xs : fma(q[o], xs, a);
+					    }
+				    }
+			    }
+			    LW_UNROLL for (uint32_t i = 0; i < O * R; i++) sums[i] = fma(acc[i], scales[i / R], sums[i]);
+		    });
+		LW_UNROLL for (uint32_t i = 0; i < O * R; i += 4) store_as(out + i, sum4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]));
 	}
 };
 

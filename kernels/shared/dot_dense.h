@@ -6,31 +6,24 @@
 
 namespace LW_CPU_NAMESPACE {
 
+// The first n bytes of a vector, zeros behind them.
+template <class V> static inline V load_part(const uint8_t* p, size_t n) {
+	V v = {};
+	memcpy(&v, p, n);
+	return v;
+}
+
+// Prefetches p + at where a cache line of the stream that starts at p begins.
+static inline void prefetch_line(const uint8_t* p, size_t at) {
+	if (at % 64 == 0) __builtin_prefetch(p + at);
+}
+
 template <class T> class DenseDot {
 	typedef typename T::storage E;
+	typedef typename std::conditional<sizeof(E) == 4, vf, vh>::type V;
 	uint32_t in_dim_;
 
 	size_t padded() const { return (size_t(in_dim_) + LANES - 1) / LANES * LANES; }
-
-	// O of the TILE_ROWS rows: as many sums as registers hold.
-	template <uint32_t O, uint32_t R>
-	void part(const WeightRow* rows, const WeightRow* ahead, const char* x, size_t stride, float* out) const {
-		vf sums[O * R] = {};
-		const uint32_t whole = in_dim_ / LANES * LANES;
-		for (uint32_t i = 0; i < padded(); i += LANES) {
-			vf xs[R];
-			LW_UNROLL for (uint32_t r = 0; r < R; r++) xs[r] = load(reinterpret_cast<const float*>(x + r * stride) + i);
-			LW_UNROLL for (uint32_t o = 0; o < O; o++) {
-				const uint8_t* p = rows[o].values + i * sizeof(E);
-				E tail[LANES] = {};
-				if (i == whole) memcpy(tail, p, (in_dim_ - whole) * sizeof(E)), p = reinterpret_cast<const uint8_t*>(tail);
-				const vf w = T::get_v(reinterpret_cast<const E*>(p));
-				__builtin_prefetch(ahead[o].values + i * sizeof(E));
-				LW_UNROLL for (uint32_t r = 0; r < R; r++) sums[o * R + r] = fma(w, xs[r], sums[o * R + r]);
-			}
-		}
-		LW_UNROLL for (uint32_t i = 0; i < O * R; i += 4) store_as(out + i, sum4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]));
-	}
 
 public:
 	DenseDot(uint32_t in_dim, uint32_t) : in_dim_(in_dim) {}
@@ -42,10 +35,23 @@ public:
 		memcpy(y, x, in_dim_ * sizeof(float));
 		memset(y + in_dim_, 0, (padded() - in_dim_) * sizeof(float));
 	}
-	template <uint32_t R>
-	void dot(const WeightRow* rows, const WeightRow* ahead, const char* x, size_t stride, float* out) const {
-		constexpr uint32_t O = R == WIDEST_DOT ? TILE_ROWS / 2 : TILE_ROWS;
-		for (uint32_t o = 0; o < TILE_ROWS; o += O) part<O, R>(rows + o, ahead + o, x, stride, out + o * R);
+
+	template <uint32_t O, uint32_t R>
+	void dot(const WeightRow* rows, const uint8_t* ahead, const char* x, size_t stride, float* out) const {
+		vf sums[O * R] = {};
+		for (uint32_t i = 0; i < padded(); i += LANES) {
+			vf xs[R];
+			LW_UNROLL for (uint32_t r = 0; r < R; r++) xs[r] = load(reinterpret_cast<const float*>(x + r * stride) + i);
+			const bool whole = i + LANES <= in_dim_;
+			LW_UNROLL for (uint32_t o = 0; o < O; o++) {
+				const uint8_t* p = rows[o].values + i * sizeof(E);
+				const V v = whole ? load_as<V>(p) : load_part<V>(p, (in_dim_ - i) * sizeof(E));
+				const vf w = T::get_v(reinterpret_cast<const E*>(&v));
+				prefetch_line(ahead, (i * O + o * LANES) * sizeof(E));
+				LW_UNROLL for (uint32_t r = 0; r < R; r++) sums[o * R + r] = fma(w, xs[r], sums[o * R + r]);
+			}
+		}
+		LW_UNROLL for (uint32_t i = 0; i < O * R; i += 4) store_as(out + i, sum4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]));
 	}
 };
 

@@ -10,7 +10,7 @@ struct ExpertUpSizes {
 };
 
 // h[pair,j] = silu(gate[e, gate_row + j] . x) * (up[e, up_row + j] . x), e = ids[pair], x the activation of row
-// pair / top_k. Task t: ROWS_PER_TASK / 2 of j for pair t / tiles. Gate and up rows take turns.
+// pair / top_k. Task t: ROWS_PER_TASK / 2 of j for pair t / tiles. 
 template <class D, class Activation>
 static void expert_gate_up(const D& d, const ExpertUpSizes& s, WeightRow gate, WeightRow up, const uint32_t* ids,
                            Activation activation, float* h, uint32_t begin, uint32_t end, void* scratch) {
@@ -33,9 +33,10 @@ static void expert_gate_up(const D& d, const ExpertUpSizes& s, WeightRow gate, W
 		const uint32_t next_pair = uint32_t((t + 1) / tiles), next_j = uint32_t((t + 1) % tiles) * TILE;
 		const bool more = next_pair < s.pairs && ids[next_pair] < s.experts;
 		float product[2][TILE] = {};
+		// Gate rows, then up rows.
 		multiply_rows<1>(
-		    d, static_cast<const char*>(scratch), 1, 0, 2 * n, [&](uint32_t o) { return row(pair, j0 + o / 2, o % 2); },
-		    more ? row(next_pair, next_j, 0) : row(pair, j0, 0), [&](uint32_t o, uint32_t, float v) { product[o % 2][o / 2] = v; });
+		    d, static_cast<const char*>(scratch), 1, 0, 2 * n, [&](uint32_t o) { return o < n ? row(pair, j0 + o, 0) : row(pair, j0 + o - n, 1); },
+		    more ? row(next_pair, next_j, 0) : row(pair, j0, 0), [&](uint32_t o, uint32_t, float v) { product[o < n ? 0 : 1][o < n ? o : o - n] = v; });
 		for (uint32_t j = 0; j < n; j += LANES)
 			store_n(to + j, silu(load(product[0] + j)) * load(product[1] + j), int(n - j < LANES ? n - j : LANES));
 	}

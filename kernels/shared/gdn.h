@@ -13,13 +13,7 @@ struct gdn_layout {
 	float *state, *o;
 	uint32_t rows, k_heads, v_heads, dim, channels, head_map;
 
-	// Whether v lies inside conv's rows; the op's constraints vouch for the rest.
-	bool fits() const { return (uint64_t(2) * k_heads + v_heads) * dim <= channels; }
-	uint32_t key_head(uint32_t h) const {
-		if (head_map == 1) return h % k_heads;
-		uint32_t share = v_heads / k_heads, head = h / (share ? share : 1);
-		return head < k_heads ? head : k_heads - 1;
-	}
+	uint32_t key_head(uint32_t h) const { return head_map == 1 ? h % k_heads : h / (v_heads / k_heads); }
 	const float* q(size_t r, uint32_t key_head) const { return qk + (2 * r * k_heads + key_head) * dim; }
 	const float* k(size_t r, uint32_t key_head) const { return qk + ((2 * r + 1) * k_heads + key_head) * dim; }
 	const float* v(size_t r, uint32_t h) const { return conv + r * channels + (size_t(2) * k_heads + h) * dim; }

@@ -21,7 +21,8 @@ export const GDN_CONSTRAINTS: readonly Constraint[] = [
   { axis: "headDim", multipleOf: 16 },
   { axis: "headDim", max: 256 },
   { axis: "headMap", max: 1 },
-  { product: ["vHeads"], atLeast: "kHeads" },
+  { axis: "vHeads", multipleOf: "kHeads" },
+  { sum: [[2, "kHeads", "headDim"], ["vHeads", "headDim"]], atMost: "channels" },
 ];
 
 /**

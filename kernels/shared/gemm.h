@@ -34,14 +34,16 @@ template <int R> static void gemm_block(const float* x, const float* w, uint32_t
 	vf sums[R][GEMM_VECS];
 	for (int r = 0; r < R; r++)
 		for (int v = 0; v < GEMM_VECS; v++) sums[r][v] = zero();
-	for (uint32_t k = 0; k < n; k++, w += GEMM_VECS * LANES) {
+	uint32_t k = 0;
+	do {
 		vf b[GEMM_VECS];
 		for (int v = 0; v < GEMM_VECS; v++) b[v] = load(w + v * LANES);
 		for (int r = 0; r < R; r++) {
 			const vf a = load_splat(x + r * GEMM_X_STRIDE + k);
 			for (int v = 0; v < GEMM_VECS; v++) sums[r][v] = fma(a, b[v], sums[r][v]);
 		}
-	}
+		w += GEMM_VECS * LANES;
+	} while (++k < n);
 	for (int r = 0; r < R; r++) {
 		for (int v = 0; v < GEMM_VECS; v++) {
 			float* to = c + r * TILE_OUTS + v * LANES;
@@ -75,6 +77,9 @@ struct GemmF32 {
 			}
 			for (uint32_t i = 0, piece = 0; piece < pieces; piece++) {
 				const uint32_t some = (n - i + pieces - piece - 1) / (pieces - piece);
+				// The next rows on their way while these are multiplied.
+				for (uint32_t r = i + some; r < n && r < i + 2 * some; r++)
+					for (uint32_t k = 0; k < depth; k += 16) __builtin_prefetch(x + rows[r] * stride + k0 + k, 0, 2);
 				for (uint32_t r = 0; r < some; r++)
 					memcpy(s.x + r * GEMM_X_STRIDE, x + rows[i + r] * stride + k0, depth * sizeof(float));
 				for (uint32_t o = 0; o < outs; o += NR)

@@ -180,28 +180,28 @@ template <int BITS> struct GemmAct8 {
 	// Row r of the panel: quads in the order of the weight tile, scales, sums per group of the weights.
 	void pack(uint32_t r, size_t row, uint32_t in_dim, uint32_t k0, uint32_t n, uint32_t group) const {
 		const int8_t* from = codes + row * in_dim + k0;
+		const size_t at = row * (in_dim / ACT8_GROUP) + k0 / ACT8_GROUP;
 		int32_t* to = s.x + r * ACT8_QUADS;
-		if (BITS == 4) {
-			for (uint32_t k = 0; k < n; k += 64) interleave(from + k, to + k / 4);
-		} else {
-			memcpy(to, from, n);
+		for (uint32_t k = 0; k < n; k += 64) {
+			if (BITS == 4) interleave(from + k, to + k / 4);
+			else memcpy(to + k / 4, from + k, 64);
 		}
-		const float* scale = scales + row * (in_dim / ACT8_GROUP) + k0 / ACT8_GROUP;
-		const float* sum = sums + row * (in_dim / ACT8_GROUP) + k0 / ACT8_GROUP;
-		memcpy(s.x_scale + r * (ACT8_DEPTH / ACT8_GROUP), scale, n / ACT8_GROUP * sizeof(float));
+		float* x_scale = s.x_scale + r * (ACT8_DEPTH / ACT8_GROUP);
+		for (uint32_t g = 0; g < n / ACT8_GROUP; g += 2) memcpy(x_scale + g, scales + at + g, 8);
 		float* x_sum = s.x_sum + r * TILE_GROUPS;
-		if (group < ACT8_GROUP) {
-			const int8_t* p = reinterpret_cast<const int8_t*>(to);
-			for (uint32_t g = 0; g < n / group; g++) {
-				int t = 0;
-				for (int i = 0; i < 16; i++) t += p[16 * g + i];
-				x_sum[g] = float(t) * scale[g * 16 / ACT8_GROUP];
-			}
+		const float* sum = sums + at;
+		if (group == 128) {
+			for (uint32_t g = 0; g < n / 128; g++, sum += 4) x_sum[g] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+		} else if (group == 64) {
+			for (uint32_t g = 0; g < n / 64; g++, sum += 2) x_sum[g] = sum[0] + sum[1];
+		} else if (group == 32) {
+			for (uint32_t g = 0; g < n / 32; g++) x_sum[g] = sum[g];
 		} else {
-			const uint32_t each = group / ACT8_GROUP;
-			for (uint32_t g = 0; g < n / group; g++) {
-				x_sum[g] = 0;
-				for (uint32_t i = 0; i < each; i++) x_sum[g] += sum[g * each + i];
+			const auto* code = reinterpret_cast<const int8_t*>(to);
+			for (uint32_t g = 0; g < n / 16; g++, code += 16) {
+				int t = 0;
+				for (int i = 0; i < 16; i++) t += code[i];
+				x_sum[g] = float(t) * x_scale[g / 2];
 			}
 		}
 		if (Dot::PLANES == 2) {
@@ -219,10 +219,11 @@ template <int BITS> struct GemmAct8 {
 		const vu v = load_as<vu>(from);
 		store_as(to, __builtin_shufflevector(v, v, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15));
 #else
-		for (int j = 0; j < 8; j += LANES) {
-			const vu a = load_as<vu>(from + 4 * j), b = load_as<vu>(from + 32 + 4 * j);
-			store_as(to + 2 * j, zip_low(a, b, LaneNumbers()));
-			store_as(to + 2 * j + LANES, zip_high(a, b, LaneNumbers()));
+		typedef uint32_t v4 __attribute__((vector_size(16)));
+		for (int j = 0; j < 8; j += 4) {
+			const v4 a = load_as<v4>(from + 4 * j), b = load_as<v4>(from + 32 + 4 * j);
+			store_as(to + 2 * j, __builtin_shufflevector(a, b, 0, 4, 1, 5));
+			store_as(to + 2 * j + 4, __builtin_shufflevector(a, b, 2, 6, 3, 7));
 		}
 #endif
 	}

@@ -8,7 +8,7 @@
 namespace lw {
 
 enum rule_kind : uint8_t {
-	LW_RULE_SUM_AT_MOST,       // sum(left) <= right
+	LW_RULE_SUM_AT_MOST,       // sum over terms of the product of each term's operands <= right
 	LW_RULE_PRODUCT_EQUALS,    // product(left) == right
 	LW_RULE_PRODUCT_AT_LEAST,  // product(left) >= right
 	LW_RULE_MULTIPLE_OF,       // left[0] % right == 0
@@ -17,15 +17,16 @@ enum rule_kind : uint8_t {
 	LW_RULE_AT_LEAST,          // left[0] >= right
 };
 
-// A word of the record, or a literal when word < 0.
+// A word of the record, or a literal when word < 0; a factor of its term.
 struct operand {
 	int32_t word;
 	uint32_t literal;
+	uint32_t term;
 };
 struct rule {
 	rule_kind kind;
 	uint32_t n_left;
-	operand left[10];
+	operand left[12];
 	operand right;
 };
 

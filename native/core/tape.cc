@@ -33,6 +33,7 @@ struct checker {
 		u128 groups = 1;
 		for (uint32_t g : r().groups) groups *= g;
 		if (groups == 0 || groups > 0x7fffffff) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has grid %ux%ux%u", index, op().name, r().groups[0], r().groups[1], r().groups[2]);
+		if (r().spare[0] || r().spare[1]) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) uses a spare word", index, op().name);
 		if (r().threads == 0 || r().threads > LW_THREADS_MAX) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has %u threads", index, op().name, r().threads);
 		return LW_STATUS_OK;
 	}
@@ -55,19 +56,33 @@ struct checker {
 		return 1;
 	}
 
-	bool holds(const rule& x) const {
+	// Capped far above any size, so that many factors of 2^32 cannot wrap around.
+	static u128 times(u128 a, uint32_t b) {
+		const u128 cap = u128(1) << 96;
+		return b && a > cap / b ? cap : a * b;
+	}
+
+	u128 sum_of_terms(const rule& x) const {
 		u128 sum = 0, product = 1;
+		for (uint32_t i = 0; i < x.n_left; i++) {
+			product = times(product, value(x.left[i]));
+			if (i + 1 < x.n_left && x.left[i + 1].term == x.left[i].term) continue;
+			sum += product;
+			product = 1;
+		}
+		return sum;
+	}
+
+	bool holds(const rule& x) const {
+		u128 product = 1;
 		bool among = false;
 		for (uint32_t i = 0; i < x.n_left; i++) {
-			uint32_t v = value(x.left[i]);
-			sum += v;
-			// Capped far above any size, so that ten factors of 2^32 cannot wrap around.
-			product = v && product > (u128(1) << 96) / v ? u128(1) << 96 : product * v;
-			among = among || v == value(x.right);
+			product = times(product, value(x.left[i]));
+			among = among || value(x.left[i]) == value(x.right);
 		}
 		uint32_t right = value(x.right), first = value(x.left[0]);
 		switch (x.kind) {
-		case LW_RULE_SUM_AT_MOST: return sum <= right;
+		case LW_RULE_SUM_AT_MOST: return sum_of_terms(x) <= right;
 		case LW_RULE_PRODUCT_EQUALS: return product == right;
 		case LW_RULE_PRODUCT_AT_LEAST: return product >= right;
 		case LW_RULE_MULTIPLE_OF: return right && first % right == 0;

@@ -388,3 +388,157 @@ enum { x, w, w_scales, w_biases };
 }
 // X(variant)
 #define LW_VARIANTS_quantize_affine(X) X(f32_q4g16_f16) X(f32_q4g16_bf16) X(f32_q4g32_f16) X(f32_q4g32_bf16) X(f32_q4g64_f16) X(f32_q4g64_bf16) X(f32_q4g128_f16) X(f32_q4g128_bf16) X(f32_q8g16_f16) X(f32_q8g16_bf16) X(f32_q8g32_f16) X(f32_q8g32_bf16) X(f32_q8g64_f16) X(f32_q8g64_bf16) X(f32_q8g128_f16) X(f32_q8g128_bf16) X(f16_q4g16_f16) X(f16_q4g16_bf16) X(f16_q4g32_f16) X(f16_q4g32_bf16) X(f16_q4g64_f16) X(f16_q4g64_bf16) X(f16_q4g128_f16) X(f16_q4g128_bf16) X(f16_q8g16_f16) X(f16_q8g16_bf16) X(f16_q8g32_f16) X(f16_q8g32_bf16) X(f16_q8g64_f16) X(f16_q8g64_bf16) X(f16_q8g128_f16) X(f16_q8g128_bf16) X(bf16_q4g16_f16) X(bf16_q4g16_bf16) X(bf16_q4g32_f16) X(bf16_q4g32_bf16) X(bf16_q4g64_f16) X(bf16_q4g64_bf16) X(bf16_q4g128_f16) X(bf16_q4g128_bf16) X(bf16_q8g16_f16) X(bf16_q8g16_bf16) X(bf16_q8g32_f16) X(bf16_q8g32_bf16) X(bf16_q8g64_f16) X(bf16_q8g64_bf16) X(bf16_q8g128_f16) X(bf16_q8g128_bf16)
+
+// x[r,d] += delta[r,d]; y[r,d] = x[r,d] / sqrt(mean_d(x[r,d]^2) + eps) * w[d], with x as stored
+struct add_rms_norm_args {
+	uint32_t rows;
+	uint32_t dim;
+	float eps;
+};
+namespace add_rms_norm_slot {
+enum { x, delta, w, y };
+}
+
+// y[t,c] = silu(sum_j w[c,j] * u[t-3+j,c]), u = convState ++ proj[:, 0:channels]; convState = the last 3 rows of u
+struct conv_silu_args {
+	uint32_t rows;
+	uint32_t proj_stride;
+	uint32_t channels;
+	uint32_t taps;
+	uint32_t past;
+};
+namespace conv_silu_slot {
+enum { proj, w, conv_state, y };
+}
+
+// beta[r,h] = sigmoid(proj[r,bCol+h]); g[r,h] = negA[h] * softplus(proj[r,aCol+h] + dtBias[h])
+struct gdn_gates_args {
+	uint32_t rows;
+	uint32_t proj_stride;
+	uint32_t v_heads;
+	uint32_t b_col;
+	uint32_t a_col;
+};
+namespace gdn_gates_slot {
+enum { proj, neg_a, dt_bias, beta, g };
+}
+
+// qk[r,i,h,d] = x[d] / sqrt(sum_d(x[d]^2) + eps) * (i == 0 ? headDim^-0.5 : 1), x = conv[r, (i*kHeads+h)*headDim ..]
+struct gdn_qk_norm_args {
+	uint32_t rows;
+	uint32_t channels;
+	uint32_t two;
+	uint32_t k_heads;
+	uint32_t head_dim;
+	float eps;
+};
+namespace gdn_qk_norm_slot {
+enum { conv, qk };
+}
+
+// row by row: S[h] *= exp(g); d = beta * (v - S[h] k); S[h] += d k^T; o[r,h] = S[h] q (S[h][v][k] = gdnState)
+struct gdn_step_args {
+	uint32_t rows;
+	uint32_t two;
+	uint32_t k_heads;
+	uint32_t head_dim;
+	uint32_t channels;
+	uint32_t v_heads;
+	uint32_t head_map;
+};
+namespace gdn_step_slot {
+enum { qk, conv, g, beta, gdn_state, o };
+}
+
+// gdn_step over chunks of 64 rows: (I + A) X = diag(beta) (V - e^G K S), O = e^G Q S + (Q K^T . D) X, S = e^G' S + K^T (D' X)
+struct gdn_chunk_args {
+	uint32_t rows;
+	uint32_t two;
+	uint32_t k_heads;
+	uint32_t head_dim;
+	uint32_t channels;
+	uint32_t v_heads;
+	uint32_t head_map;
+};
+namespace gdn_chunk_slot {
+enum { qk, conv, g, beta, gdn_state, o };
+}
+
+// y[r,h,d] = o[r,h,d] / sqrt(mean_d(o[r,h,d]^2) + eps) * w[d] * silu(proj[r, zCol + h*headDim + d])
+struct gated_rms_norm_args {
+	uint32_t rows;
+	uint32_t v_heads;
+	uint32_t head_dim;
+	uint32_t proj_stride;
+	uint32_t z_col;
+	float eps;
+};
+namespace gated_rms_norm_slot {
+enum { o, proj, w, y };
+}
+
+// ids[r,:] = the topK greatest of logits[r, 0:experts], descending; weights[r,:] = softmax over the chosen logits
+struct router_topk_args {
+	uint32_t rows;
+	uint32_t logit_stride;
+	uint32_t top_k;
+	uint32_t experts;
+};
+namespace router_topk_slot {
+enum { logits, ids, weights };
+}
+
+// picked[r] = lowest index of the maximum of logits[r, 0:min(vocab, step.vocabUsed)], NaN passed over
+struct argmax_args {
+	uint32_t rows;
+	uint32_t vocab;
+	uint32_t step_words;
+};
+namespace argmax_slot {
+enum { logits, step, picked };
+}
+
+// picked = token drawn for position p = step.pos + rows: repeat penalty, temperature, top-k, top-p, min-p, Philox; temperature 0 is argmax
+struct sample_args {
+	uint32_t one;
+	uint32_t vocab;
+	uint32_t step_words;
+	uint32_t ctx;
+	uint32_t two;
+	uint32_t rows;
+};
+namespace sample_slot {
+enum { logits, step, history, work, picked };
+}
+
+// step.pos += rows; history[pos] = step.sampled = picked; step.produced += 1; step.halt on a stop token, budget or full context
+struct step_advance_args {
+	uint32_t one;
+	uint32_t step_words;
+	uint32_t ctx;
+	uint32_t rows;
+};
+namespace step_advance_slot {
+enum { picked, step, history };
+}
+
+// step.pos += rows: the end of a play that samples nothing
+struct step_move_args {
+	uint32_t step_words;
+	uint32_t rows;
+};
+namespace step_move_slot {
+enum { step };
+}
+
+// nll[r] = logsumexp(logits[r, 0:step.vocabUsed]) - logits[r, history[step.pos + first + r + 1]]; 0 where that token does not exist
+struct token_nll_args {
+	uint32_t rows;
+	uint32_t vocab;
+	uint32_t step_words;
+	uint32_t ctx;
+	uint32_t first;
+};
+namespace token_nll_slot {
+enum { logits, step, history, nll };
+}

@@ -49,11 +49,11 @@ Deno.test("differences: five are shown, all are counted and kept", async () => {
   });
   assert.match(
     e.message,
-    /: 11 missing \(missing: \S+layers\.3\.input_layernorm\.weight; .* and 6 more\)/,
+    /: 11 missing \(\S+layers\.3\.input_layernorm\.weight; .* and 6 more\)/,
   );
   assert.match(
     e.message,
-    /Probably tensors from layer 3 on were not downloaded: finish the download\.$/,
+    /Probably a part was not downloaded, from layer 3 on: finish the download\.$/,
   );
   assert.equal(e.details.length, 11);
 });
@@ -62,12 +62,12 @@ const REASONS: readonly (readonly [string, (heads: Heads) => void, RegExp])[] = 
   [
     "head",
     (h) => replace(h, "lm_head.weight"),
-    /missing: lm_head\.weight.* set tie_word_embeddings to true/,
+    /1 missing \(lm_head\.weight\).* set tie_word_embeddings to true/,
   ],
   [
     "biases",
     (h) => h.set("b", bf16(`${P}3.self_attn.q_proj.bias`, 512)),
-    /unexpected: .*q_proj\.bias BF16 \[512\].* It adds biases/,
+    /1 unexpected \(.*q_proj\.bias BF16 \[512\].* It adds biases/,
   ],
   [
     "Qwen3-Next",
@@ -96,7 +96,7 @@ const REASONS: readonly (readonly [string, (heads: Heads) => void, RegExp])[] = 
   [
     "one place twice",
     (h) => h.set("t", bf16("language_model.model.norm.weight", 128)),
-    /unexpected: .*norm\.weight BF16 \[128\]/,
+    /1 unexpected \(.*norm\.weight BF16 \[128\], a second one for its place/,
   ],
 ];
 

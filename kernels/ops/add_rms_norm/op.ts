@@ -2,7 +2,8 @@ import { defineOp } from "../../define.ts";
 
 export const addRmsNorm = defineOp({
   name: "add_rms_norm",
-  doc: "x[r,d] += delta[r,d]; y[r,d] = x[r,d] / sqrt(mean_d(x[r,d]^2) + eps) * w[d], with x as stored",
+  doc:
+    "x[r,d] += delta[r,d]; y[r,d] = x[r,d] / sqrt(mean_d(x[r,d]^2) + eps) * w[d], with x as stored",
   tensors: {
     x: { axes: ["rows", "dim"], dtypes: ["f32"], role: "inout" },
     delta: { axes: ["rows", "dim"], dtypes: ["f32"], role: "in" },

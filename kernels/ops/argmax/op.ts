@@ -3,7 +3,8 @@ import { STEP, STEP_WORDS } from "../../step.ts";
 
 export const argmax = defineOp({
   name: "argmax",
-  doc: "picked[r] = lowest index of the maximum of logits[r, 0:min(vocab, step.vocabUsed)], NaN passed over",
+  doc:
+    "picked[r] = lowest index of the maximum of logits[r, 0:min(vocab, step.vocabUsed)], NaN passed over",
   tensors: {
     logits: { axes: ["rows", "vocab"], dtypes: ["f32"], role: "in" },
     step: { axes: ["stepWords"], dtypes: ["u32"], role: "in" },

@@ -11,7 +11,7 @@ export const gatedRmsNorm = defineOp({
     y: { axes: ["rows", "vHeads", "headDim"], dtypes: ["f32"], role: "out" },
   },
   params: { zCol: "u32", eps: "f32" },
-  constraints: [],
+  constraints: [{ sum: ["zCol", ["vHeads", "headDim"]], atMost: "projStride" }],
   tasks: (s) => s.rows * s.vHeads,
   reference: ({ o, proj, w, y }, { zCol, eps }, { rows, vHeads, headDim, projStride }) => {
     for (let i = 0; i < rows * vHeads; i++) {

@@ -209,7 +209,6 @@ struct chunk {
 
 LW_CPU_KERNEL(gdn_chunk) {
 	const gdn_layout a = gdn_of<gdn_chunk_args>(args_, slots);
-	if (!a.fits()) return;
 	auto& w = *static_cast<chunk_scratch*>(scratch);
 	const uint32_t n = a.dim;
 	for (uint32_t h = begin; h < end && h < a.v_heads; h++) {

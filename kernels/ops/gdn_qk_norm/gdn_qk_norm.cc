@@ -1,5 +1,5 @@
 // qk[r,i,h,d] = x[d] / sqrt(sum_d(x[d]^2) + eps), times headDim^-0.5 for i = 0 (q); x is head i*kHeads+h of
-// conv's row. One task takes one row. conv holds at least 2*kHeads*headDim columns, or nothing is done.
+// conv's row. One task takes one row.
 #include "kernels/shared/sum_squares.h"
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
@@ -11,8 +11,7 @@ LW_CPU_KERNEL(gdn_qk_norm) {
 	const auto* conv = static_cast<const float*>(slots[gdn_qk_norm_slot::conv]);
 	auto* qk = static_cast<float*>(slots[gdn_qk_norm_slot::qk]);
 	const uint32_t n = a.head_dim;
-	const uint64_t width = uint64_t(2) * a.k_heads * n;
-	if (width > a.channels) return;
+	const size_t width = size_t(2) * a.k_heads * n;
 	const float q_scale = 1.f / std::sqrt(float(n));
 	for (uint32_t r = begin; r < end && r < a.rows; r++) {
 		const float* x = conv + size_t(r) * a.channels;

@@ -9,7 +9,10 @@ export const gdnQkNorm = defineOp({
     qk: { axes: ["rows", "two", "kHeads", "headDim"], dtypes: ["f32"], role: "out" },
   },
   params: { eps: "f32" },
-  constraints: [{ axis: "two", oneOf: [2] }],
+  constraints: [
+    { axis: "two", oneOf: [2] },
+    { sum: [["two", "kHeads", "headDim"]], atMost: "channels" },
+  ],
   tasks: (s) => s.rows,
   reference: ({ conv, qk }, { eps }, { rows, channels, kHeads, headDim }) => {
     for (let r = 0; r < rows; r++) {

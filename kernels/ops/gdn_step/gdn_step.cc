@@ -10,43 +10,38 @@ namespace LW_CPU_NAMESPACE {
 namespace {
 
 constexpr uint32_t TILE = 16;  // op.ts counts tasks by it
-// Rows of S in flight: enough chains of multiply-adds to hide their latency, in the registers there are.
-#if defined(__AVX512F__) || defined(__ARM_NEON)
-constexpr uint32_t BLOCK = 8;
-#else
-constexpr uint32_t BLOCK = 4;
-#endif
-static_assert(TILE % BLOCK == 0 && BLOCK % 4 == 0, "blocks of whole quads divide a tile");
+constexpr uint32_t QUAD = 4;
 
-// BLOCK rows of S through one token; headDim is a multiple of LANES. v and out have BLOCK elements.
-inline void step_block(float* s, uint32_t n, const float* q, const float* k, const float* v, float* out, float decay, float beta) {
-	vf m[BLOCK] = {};
+// QUAD rows of S through one token; headDim is a multiple of LANES. Rows are walked side by side, which no
+// hardware prefetcher follows, so the first token asks for the next tile line by line in address order.
+template <bool FIRST> inline vf4 step_quad(float* s, uint32_t n, const float* q, const float* k, vf4 v, float decay, float beta) {
+	const char* next = reinterpret_cast<const char*>(uintptr_t(s) + sizeof(float) * TILE * n);
+	vf m[QUAD] = {};
 	for (uint32_t j = 0; j < n; j += LANES) {
 		vf kj = load(k + j);
-		for (uint32_t i = 0; i < BLOCK; i++) m[i] = fma(load(s + i * n + j), kj, m[i]);
+		for (uint32_t i = 0; i < QUAD; i++) m[i] = fma(load(s + i * n + j), kj, m[i]);
+		if (FIRST)
+			for (size_t line = 0; line < QUAD * LANES * sizeof(float); line += 64) __builtin_prefetch(next + j * QUAD * sizeof(float) + line);
 	}
-	vf d[BLOCK], o[BLOCK] = {};
-	for (uint32_t i = 0; i < BLOCK; i += 4) {
-		vf4 delta = beta * (load_as<vf4>(v + i) - decay * sum4(m[i], m[i + 1], m[i + 2], m[i + 3]));
-		for (uint32_t l = 0; l < 4; l++) d[i + l] = splat(delta[l]);
-	}
+	vf4 delta = beta * (v - decay * sum4(m[0], m[1], m[2], m[3]));
+	vf o[QUAD] = {}, d[QUAD];
+	for (uint32_t i = 0; i < QUAD; i++) d[i] = splat(delta[i]);
 	const vf keep = splat(decay);
 	for (uint32_t j = 0; j < n; j += LANES) {
 		vf kj = load(k + j), qj = load(q + j);
-		for (uint32_t i = 0; i < BLOCK; i++) {
+		for (uint32_t i = 0; i < QUAD; i++) {
 			vf updated = fma(d[i], kj, keep * load(s + i * n + j));
 			store(s + i * n + j, updated);
 			o[i] = fma(updated, qj, o[i]);
 		}
 	}
-	for (uint32_t i = 0; i < BLOCK; i += 4) store_as(out + i, sum4(o[i], o[i + 1], o[i + 2], o[i + 3]));
+	return sum4(o[0], o[1], o[2], o[3]);
 }
 
 }  // namespace
 
 LW_CPU_KERNEL(gdn_step) {
 	const gdn_layout a = gdn_of<gdn_step_args>(args_, slots);
-	if (!a.fits()) return;
 	const uint32_t n = a.dim, tiles = n / TILE;
 	for (uint32_t task = begin; task < end; task++) {
 		const uint32_t h = task / tiles, v0 = task % tiles * TILE;
@@ -56,7 +51,11 @@ LW_CPU_KERNEL(gdn_step) {
 			const float *q = a.q(r, key_head), *k = a.k(r, key_head), *v = a.v(r, h) + v0;
 			float* o = a.out(r, h) + v0;
 			const float decay = exp(splat(a.g[a.gate(r, h)]))[0], beta = a.beta[a.gate(r, h)];
-			for (uint32_t i = 0; i < TILE; i += BLOCK) step_block(a.state_row(h, v0 + i), n, q, k, v + i, o + i, decay, beta);
+			for (uint32_t i = 0; i < TILE; i += QUAD) {
+				float* s = a.state_row(h, v0 + i);
+				vf4 vi = load_as<vf4>(v + i);
+				store_as(o + i, r == 0 ? step_quad<true>(s, n, q, k, vi, decay, beta) : step_quad<false>(s, n, q, k, vi, decay, beta));
+			}
 		}
 	}
 }

@@ -22,8 +22,10 @@ export const routerTopk = defineOp({
   tasks: (s) => s.rows,
   reference: ({ logits, ids, weights }, { experts }, { rows, logitStride, topK }) => {
     for (let r = 0; r < rows; r++) {
-      const x = Array.from(logits.subarray(r * logitStride, r * logitStride + experts), (v) =>
-        Number.isNaN(v) ? -F32_MAX : Math.min(Math.max(v, -F32_MAX), F32_MAX));
+      const x = Array.from(
+        logits.subarray(r * logitStride, r * logitStride + experts),
+        (v) => Number.isNaN(v) ? -F32_MAX : Math.min(Math.max(v, -F32_MAX), F32_MAX),
+      );
       const order = x.map((_, e) => e).sort((a, b) => x[b] - x[a] || a - b).slice(0, topK);
       const terms = order.map((e) => Math.exp(x[e] - x[order[0]]));
       const sum = terms.reduce((a, b) => a + b);

@@ -2,7 +2,9 @@ import { defineOp } from "../../define.ts";
 import { HALT, STEP, STEP_WORDS, STOPS_MAX } from "../../step.ts";
 
 /** What the tested steps start from, one for each length of history. */
-const STARTS: Readonly<Record<number, { pos: number; limit: number; stops: number; picked: number }>> = {
+const STARTS: Readonly<
+  Record<number, { pos: number; limit: number; stops: number; picked: number }>
+> = {
   20: { pos: 5, limit: 9, stops: 0, picked: 3 },
   21: { pos: 5, limit: 9, stops: 24, picked: 1023 },
   22: { pos: 5, limit: 9, stops: 0xffffffff, picked: 1000 },

@@ -1,0 +1,77 @@
+/** Row invariance of whole models: 1 to 16 rows in one play give each row its own bits, states included. */
+import assert from "node:assert/strict";
+import { openDevice, openModel } from "../../engine/model.ts";
+import { Session } from "../../engine/session.ts";
+import { ROWS_MAX } from "../../kernels/models/forward.ts";
+
+const ROOT = new URL("../fixtures/", import.meta.url).pathname;
+
+/** Logits of every position as bits, and all caches and states at the end. */
+async function run(session: Session, ids: Uint32Array<ArrayBuffer>, rows: number) {
+  session.reset();
+  const logits: Uint32Array[] = [];
+  for (let at = 0; at < ids.length; at += rows) {
+    const out = await session.forward(ids.slice(at, at + rows), "logits");
+    logits.push(new Uint32Array(out.buffer));
+  }
+  return { logits: logits.flatMap((l) => [...l]), states: session.readStates() };
+}
+
+const MODELS = [
+  { model: "tiny", tokens: 24 },
+  { model: `${ROOT}qwen35-dense-tiny/model.safetensors`, tokens: 48 },
+  { model: `${ROOT}qwen35-moe-tiny/mlx4`, tokens: 48 },
+];
+
+for (const { model: name, tokens } of MODELS) {
+  for (const actInt8 of [false, true]) {
+    const label = name.replace(ROOT, "");
+    Deno.test(`${label}: rows 1..16 equal one row bit for bit, actInt8=${actInt8}`, async () => {
+      using device = openDevice({ kind: "cpu" });
+      using model = await openModel(name, { device, env: {}, plan: { actInt8 } });
+      // Past the first block of keys, so that both forms of decode attention take part.
+      using session = new Session(model, { ctx: 320, kv: "f16" });
+      const ids = Uint32Array.from(
+        { length: 250 + tokens },
+        (_, i) => (i * 7919 + 13) % Math.min(model.config.vocab, 500),
+      );
+      const start = ids.slice(0, 250), rest = ids.slice(250);
+      session.reset();
+      await session.forward(start, "none");
+      using filled = session.snapshot();
+      const after = async (rows: number) => {
+        session.restore(filled);
+        const logits: number[] = [];
+        for (let at = 0; at < rest.length; at += rows) {
+          const out = await session.forward(rest.slice(at, at + rows), "logits");
+          for (const bits of new Uint32Array(out.buffer)) logits.push(bits);
+        }
+        return { logits, states: session.readStates() };
+      };
+      const one = await after(1);
+      for (let rows = 2; rows <= ROWS_MAX; rows++) {
+        const many = await after(rows);
+        const first = one.logits.findIndex((v, i) => v !== many.logits[i]);
+        assert.equal(first, -1, `${rows} rows differ at logit ${first}`);
+        for (const [state, bytes] of one.states) {
+          assert.deepEqual(many.states.get(state), bytes, `${rows} rows: ${state}`);
+        }
+      }
+    });
+  }
+}
+
+Deno.test("two runs and other thread counts give the same bits", async () => {
+  const outputs: number[][] = [];
+  for (const threads of [1, 2, 5]) {
+    using device = openDevice({ kind: "cpu", threads });
+    using model = await openModel("tiny", { device, env: {} });
+    using session = new Session(model, { ctx: 128 });
+    const ids = Uint32Array.from({ length: 60 }, (_, i) => (i * 31 + 7) % 4000);
+    for (let again = 0; again < 2; again++) {
+      outputs.push((await run(session, ids, 60)).logits);
+      outputs.push((await run(session, ids, 60)).logits);
+    }
+  }
+  for (const o of outputs) assert.deepEqual(o, outputs[0]);
+});
