@@ -4,6 +4,7 @@
  */
 import type { Command } from "commander";
 import type { EngineApi } from "../engine/api_types.ts";
+import { ALIASES, cacheFolder, resolveModel } from "../engine/aliases.ts";
 import { UserError } from "../engine/errors.ts";
 import { GREEDY } from "../engine/generation_config.ts";
 import type { Context } from "./context.ts";
@@ -14,7 +15,8 @@ import { bytes, json, terminalSafe } from "./print.ts";
 
 export interface Finding {
   readonly check: string;
-  readonly ok: boolean;
+  /** Null: something optional that is not here; `detail` says how to get it. */
+  readonly ok: boolean | null;
   /** What was found, or what went wrong. */
   readonly detail: string;
 }
@@ -38,17 +40,25 @@ async function runDoctor(context: Context, flags: { readonly json?: true }) {
     const finding = await examine(check, run);
     findings.push(finding);
     if (flags.json) continue;
-    const mark = finding.ok ? paint("green", "ok  ") : paint("red", "FAIL");
+    const mark = finding.ok
+      ? paint("green", "ok  ")
+      : finding.ok === null
+      ? paint("yellow", "--  ")
+      : paint("red", "FAIL");
     terminal.out(`${mark} ${check}: ${finding.detail}\n`);
   }
   if (flags.json) terminal.out(json(findings));
-  if (findings.some((f) => !f.ok)) context.exitCode = EXIT.check;
+  if (findings.some((f) => f.ok === false)) context.exitCode = EXIT.check;
 }
+
+/** Something optional that this installation does without. */
+class Missing extends Error {}
 
 async function examine(check: string, run: () => string | Promise<string>): Promise<Finding> {
   try {
     return { check, ok: true, detail: await run() };
   } catch (e) {
+    if (e instanceof Missing) return { check, ok: null, detail: e.message };
     return { check, ok: false, detail: complaintOf(e).lines.join("; ") };
   }
 }
@@ -57,7 +67,11 @@ function checks(context: Context): [string, () => string | Promise<string>][] {
   return [
     ["deno", denoVersion],
     ["devices", async () => deviceList(await context.engine())],
+    ["metal", async () => player(await context.engine(), "metal")],
+    ["cuda", async () => player(await context.engine(), "cuda")],
+    ["memory", () => `${bytes(Deno.systemMemoryInfo().available)} free`],
     ["checkpoint", async () => checkpoint(await context.engine(), context)],
+    ["models", () => models(context)],
     ["generate", async () => smoke(await context.engine(), context)],
   ];
 }
@@ -74,6 +88,27 @@ function deviceList(engine: EngineApi): string {
   const devices = engine.listDevices();
   if (devices.length === 0) throw new UserError("The native library has no device");
   return devices.map((d) => [d.kind, d.isa].filter(Boolean).join(" ")).join(", ");
+}
+
+function player(engine: EngineApi, kind: "metal" | "cuda"): string {
+  const found = engine.listDevices().filter((d) => d.kind === kind);
+  if (found.length > 0) return found.map((d) => d.name).join(", ");
+  throw new Missing(`this library has no ${kind} player; models run on the CPU`);
+}
+
+/** Aliases whose checkpoints are in the cache. */
+async function models(context: Context): Promise<string> {
+  const found: string[] = [];
+  for (const alias of ALIASES) {
+    const there = await resolveModel(alias, context.env).then(() => true, () => false);
+    if (there && alias !== "tiny") found.push(alias);
+  }
+  const cache = cacheFolder(context.env);
+  if (found.length > 0) return `${found.join(", ")} in ${cache}`;
+  throw new Missing(
+    `only the built-in one; none of ${ALIASES.slice(1).join(", ")} is in ${cache} ` +
+      `(hf download REPOSITORY puts one there)`,
+  );
 }
 
 async function checkpoint(engine: EngineApi, context: Context): Promise<string> {

@@ -88,7 +88,8 @@ async function runGenerate(context: Context, prompt: string | undefined, flags: 
   using opened = await openModel(context, flags);
   const { engine, model } = opened;
   const ids = promptIds(model, text, flags);
-  using session = engine.createSession(model, { ctx: flags.ctx, kv: flags.kv });
+  const room = ids.length + flags.maxTokens;
+  using session = engine.createSession(model, { ctx: flags.ctx, room, kv: flags.kv });
   using interrupt = context.terminal.interrupt();
   const options: GenerateOptions = {
     prompt: ids,

@@ -39,7 +39,7 @@ export function inspectText(r: InspectReport, paint: Paint): string {
     groupTable(r, paint),
     costTable(r, paint),
     memoryTable(r, paint),
-    r.ignored.map((i) => `Left out: ${i.what} (${i.why})\n`).join(""),
+    r.notes.map((note) => `note: ${note}\n`).join(""),
     r.warnings.map((w) => `${paint("yellow", "warning:")} ${w}\n`).join(""),
     r.refusals.map((w) => `${paint("red", "cannot run:")} ${w}\n`).join(""),
   ];

@@ -11,7 +11,6 @@ import { ProgressBar } from "./progress.ts";
 import { readText } from "./prompt.ts";
 
 interface Flags extends ModelFlags {
-  readonly file?: string;
   readonly window: number;
   readonly tokens?: number;
   readonly kv: KvType;
@@ -22,7 +21,7 @@ interface Flags extends ModelFlags {
 export function addPerplexity(program: Command, context: Context): void {
   program.command("perplexity")
     .description("Measure how well a model predicts a text")
-    .option("-f, --file <path>", "the text (default: standard input)")
+    .argument("[file]", "the text; - or none: standard input")
     .option(
       "--window <tokens>",
       "tokens of context at most",
@@ -44,15 +43,15 @@ export function addPerplexity(program: Command, context: Context): void {
     .addHelpText(
       "after",
       examples([
-        ["perplexity --file heldout.txt", "The built-in model on a text"],
-        ["perplexity --file heldout.txt --kv q8", "What a smaller KV cache costs"],
+        ["perplexity heldout.txt", "The built-in model on a text"],
+        ["perplexity heldout.txt --kv q8", "What a smaller KV cache costs"],
       ]),
     )
-    .action((flags) => runPerplexity(context, flags));
+    .action((file, flags) => runPerplexity(context, file, flags));
 }
 
-async function runPerplexity(context: Context, flags: Flags) {
-  const text = await readText("text", { file: flags.file }, context.terminal);
+async function runPerplexity(context: Context, file: string | undefined, flags: Flags) {
+  const text = await readText("text", { file: file === "-" ? undefined : file }, context.terminal);
   using opened = await openModel(context, flags);
   const { engine, model } = opened;
   const ids = model.tokenizer.encode(text).subarray(0, flags.tokens);

@@ -154,8 +154,8 @@ export interface InspectReport {
   readonly groups: readonly TensorGroup[];
   readonly costs: readonly TokenCost[];
   readonly memory: readonly MemoryForecast[];
-  /** Tensors left out on purpose, and why. */
-  readonly ignored: readonly { readonly what: string; readonly why: string }[];
+  /** What loading decides or leaves out, one line each. */
+  readonly notes: readonly string[];
   readonly warnings: readonly string[];
   /** Why this checkpoint cannot be run; empty when it can. */
   readonly refusals: readonly string[];

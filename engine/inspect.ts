@@ -10,6 +10,7 @@ import {
   stateBytes,
 } from "./checkpoint/facts.ts";
 import { type Checkpoint, openCheckpoint } from "./checkpoint/folder.ts";
+import { checkValues } from "./checkpoint/sanity.ts";
 import { type PlannedWeight, planWeights, type WeightPlan } from "./checkpoint/weights.ts";
 import { UserError } from "./errors.ts";
 import { copiedBytes } from "./weights.ts";
@@ -39,6 +40,7 @@ export async function inspectCheckpoint(nameOrPath: string, env: Env): Promise<I
     if (!(e instanceof UserError)) throw e;
     refusals.push(e.message, ...e.details);
   }
+  const values = plan && await checkValues(plan);
   const fileBytes = checkpoint.files.reduce((n, f) => n + f.bytes, 0);
   const planned = new Map(plan?.weights.map((w) => [w.name, w]));
   const facts = modelFacts(config, (w) => planned.get(w.name)?.format ?? "bf16");
@@ -54,8 +56,11 @@ export async function inspectCheckpoint(nameOrPath: string, env: Env): Promise<I
     groups: plan ? groups(plan, facts) : [],
     costs: DEPTHS.filter((d) => d <= config.contextMax).map((d) => tokenCost(facts, d)),
     memory: plan ? forecasts(checkpoint, plan) : [],
-    ignored: (plan?.notes ?? []).map((what) => ({ what, why: "see the README, checkpoints" })),
-    warnings: checkpoint.texts["tokenizer.json"] ? [] : ["no tokenizer.json: text cannot be used"],
+    notes: plan ? [...plan.notes, `mean of the first norm ${values!.normMean.toPrecision(3)}`] : [],
+    warnings: [
+      ...(checkpoint.texts["tokenizer.json"] ? [] : ["no tokenizer.json: text cannot be used"]),
+      ...(values?.warnings ?? []),
+    ],
     refusals,
   };
 }

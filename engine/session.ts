@@ -18,8 +18,10 @@ import type { LoadedModel } from "./model.ts";
 import { isRecurrent, type ReadyTape, SessionState, type Snapshot } from "./state.ts";
 
 export interface SessionOptions {
-  /** Positions to allocate; default: the model's own maximum, at most 4096. */
+  /** Positions to allocate; default: 4096 or `room`, at most the model's own maximum. */
   readonly ctx?: number;
+  /** Tokens that must fit where ctx is not given. */
+  readonly room?: number;
   /** Element type of the KV cache; default f16. */
   readonly kv?: KvType;
   /** Tokens of one prefill play; default 512. */
@@ -55,7 +57,7 @@ export class Session implements Disposable {
 
   constructor(readonly model: LoadedModel, options: SessionOptions = {}) {
     const { contextMax } = model.config;
-    this.ctx = options.ctx ?? Math.min(CTX_DEFAULT, contextMax);
+    this.ctx = options.ctx ?? Math.min(Math.max(CTX_DEFAULT, options.room ?? 0), contextMax);
     this.kv = options.kv ?? "f16";
     this.prefillRows = options.prefillRows ?? PREFILL_ROWS_DEFAULT;
     if (!Number.isInteger(this.ctx) || this.ctx < 1 || this.ctx > contextMax) {
