@@ -7,13 +7,21 @@ BUILD ?= build
 OPTIMISE ?= -O3
 SANITIZE ?=
 WERROR ?= -Werror
+Q ?= @
+
+# As many compilers at a time as there are processors, unless -j says otherwise.
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN)
+endif
 
 ifeq ($(UNAME),Darwin)
 EXT := dylib
-SHARED := -dynamiclib
+SHARED := -dynamiclib -install_name @rpath/liblapwing.dylib
+HERE := @loader_path
 else
 EXT := so
-SHARED := -shared -Wl,--no-undefined -pthread
+SHARED := -shared -Wl,--no-undefined -Wl,--version-script=native/exports.map -pthread
+HERE := $$ORIGIN
 endif
 LIB := $(BUILD)/liblapwing.$(EXT)
 
@@ -39,7 +47,7 @@ KERNEL_SOURCES := native/cpu/level_table.cc $(sort $(wildcard kernels/ops/*/*.cc
 OBJECTS := $(CORE_SOURCES:%.cc=$(BUILD)/obj/%.o) \
 	$(foreach l,baseline $(filter-out baseline,$(LEVELS)),$(KERNEL_SOURCES:%.cc=$(BUILD)/obj/$(l)/%.o))
 
-.PHONY: all demo test gen gen-check san fmt clean help lib
+.PHONY: all lib demo test ok san san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
 
 all: $(LIB) node_modules/.ready ## build the library and fetch the TypeScript dependencies
@@ -47,31 +55,86 @@ all: $(LIB) node_modules/.ready ## build the library and fetch the TypeScript de
 lib: $(LIB)
 
 $(LIB): $(OBJECTS)
-	$(CXX) $(SHARED) $(SANITIZE) -o $@ $^
+	@echo "  LINK $@"
+	$(Q)$(CXX) $(SHARED) $(SANITIZE) -o $@ $^
 
 $(BUILD)/obj/native/cpu/level.o: CXXFLAGS += '-DLW_LEVELS(X)=$(foreach l,$(LEVELS),X($(l)))'
 $(BUILD)/obj/%.o: %.cc
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -c $< -o $@
+	@echo "  CXX  $<"
+	$(Q)$(CXX) $(CXXFLAGS) -c $< -o $@
 
 define level_rule
 $(BUILD)/obj/$(1)/%.o: %.cc
 	@mkdir -p $$(@D)
-	$(CXX) $(CXXFLAGS) $(FLAGS_$(1)) -DLW_CPU_NAMESPACE=lw_cpu_$(1) -c $$< -o $$@
+	@echo "  CXX  $$< ($(1))"
+	$(Q)$(CXX) $(CXXFLAGS) $(FLAGS_$(1)) -DLW_CPU_NAMESPACE=lw_cpu_$(1) -c $$< -o $$@
 endef
 $(foreach l,$(LEVELS),$(eval $(call level_rule,$(l))))
 
 node_modules/.ready: deno.json deno.lock
-	$(DENO) install --frozen --quiet
+	$(Q)$(DENO) install --frozen --quiet
 	@touch $@
+
+demo: all ## the built-in model continues a sentence
+	@$(DENO) task generate "The old house stood on"
+
+# The closing line is one of plain counts, whatever deno prints above it.
+test: all ## build, then pass the tests
+	@rm -f $(BUILD)/junit.xml
+	@$(DENO) test $(TEST_PERMISSIONS) --parallel --junit-path=$(BUILD)/junit.xml tests; status=$$?; \
+	$(DENO) run --allow-read tests/tally.ts --junit $(BUILD)/junit.xml $$status
+
+TEST_PERMISSIONS := --allow-read --allow-write --allow-env --allow-ffi --allow-run --allow-sys --allow-net
+
+# Programs over the C ABI alone: parity cases replayed, tapes mutated.
+$(BUILD)/op_suite $(BUILD)/fuzz_tape: $(BUILD)/%: tests/native/%.cc tests/native/case_file.h $(LIB)
+	@echo "  LINK $@"
+	$(Q)$(CXX) $(CXXFLAGS) $< -o $@ -L$(BUILD) -llapwing '-Wl,-rpath,$(HERE)'
+
+# Two instruction sets are enough for the sanitizers: the widest, and the portable code.
+SAN_LEVELS := $(firstword $(LEVELS)) baseline
+SAN_CASES := $(BUILD)/san-cases.bin
+SAN_MUTATIONS ?= 300000
+SAN_SEED ?= 1
+SAN_BUILD = $(MAKE) --no-print-directory OPTIMISE=-O1 LEVELS="$(SAN_LEVELS)"
+
+san: all ## run the parity cases and a fuzzer of tapes under ASan with UBSan, and the cases under TSan
+	@$(DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_CASES) $(SAN_LEVELS)
+	+@$(SAN_BUILD) BUILD=build/san-address SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" \
+		build/san-address/op_suite build/san-address/fuzz_tape
+	+@$(SAN_BUILD) BUILD=build/san-thread SANITIZE="-fsanitize=thread" build/san-thread/op_suite
+	build/san-address/op_suite $(SAN_CASES) 1
+	build/san-address/fuzz_tape $(SAN_CASES) $(SAN_MUTATIONS) $(SAN_SEED) 2
+	build/san-thread/op_suite $(SAN_CASES) 4
 
 gen: node_modules/.ready ## write native/gen from kernels/ and ffi/abi/layout.ts
 	$(DENO) run --allow-read --allow-write ffi/tape/gen.ts
 
 gen-check: node_modules/.ready ## fail when native/gen is out of date
-	$(DENO) run --allow-read ffi/tape/gen.ts --check
+	@$(DENO) run --allow-read ffi/tape/gen.ts --check
+
+fmt: ## format TypeScript, JSON and Markdown
+	$(DENO) fmt
+
+fmt-check: ## fail when something is not formatted
+	@$(DENO) fmt --check
+
+lint: node_modules/.ready ## deno lint
+	@$(DENO) lint
+
+check: node_modules/.ready ## type-check everything
+	@$(DENO) check --quiet $(TS_ROOTS)
+
+TS_ROOTS := $(wildcard mod.ts) bench cli engine ffi kernels tests
+
+ok: ## formatted, linted, type-checked, generated files fresh, tests that need no library
+	@$(DENO) task ok
 
 clean: ## remove what was built
 	rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 -include $(OBJECTS:.o=.d)

@@ -1,7 +1,8 @@
 /**
- * What measurement needs from an engine, and from a clock: small enough that a test can stand in for
- * both. bench/live.ts implements the engine over a session; nothing here runs.
+ * What measurement needs from an engine, a machine and a clock: small enough that a test can stand in for
+ * all three. bench/live.ts and bench/rig.ts implement them; nothing here runs.
  */
+import type { Dispatch, KvType, RowMemory } from "./report.ts";
 
 /** Nanoseconds of a monotonic clock. */
 export interface Clock {
@@ -32,4 +33,101 @@ export interface TimedEngine extends Disposable {
   verify(rows: number): Promise<void>;
   /** What came out since restore(). */
   produced(): Promise<Produced>;
+}
+
+/** What a cell runs behind a filled timeline. */
+export type Work =
+  | { readonly kind: "prefill"; readonly prompt: number }
+  | { readonly kind: "decode"; readonly gen: number }
+  | { readonly kind: "prompt_decode"; readonly prompt: number; readonly gen: number }
+  | { readonly kind: "verify"; readonly rows: number };
+
+/** Means over the tokens of a piece of work, from the tapes that it plays. */
+export interface WorkCost {
+  readonly weights: number;
+  readonly kv: number;
+  readonly state: number;
+  readonly flops: number;
+  /** Bytes that the largest play touches. */
+  readonly playBytes: number;
+}
+
+/** The model fed token by token against one chunk of the same tokens. */
+export interface FormCheck {
+  readonly compared: number;
+  readonly matched: number;
+  readonly firstDivergence: number | null;
+  readonly maxLogitNmse: number;
+  readonly ok: boolean;
+}
+
+/** Which experts the tokens of the prompt choose. */
+export interface RoutingFacts {
+  readonly sampledTokens: number;
+  /** Uses of the busiest expert over the mean of all, mean over layers. */
+  readonly imbalance: number;
+  /** Distinct experts of so many consecutive tokens in a layer: means over layers. */
+  distinct(rows: number): number;
+}
+
+/** A timed engine that also says what it runs. None of this is part of a timing. */
+export interface BenchEngine extends TimedEngine {
+  /** sha256 of the first `tokens` prompt ids. */
+  promptDigest(tokens: number): Promise<string>;
+  /** Makes ready whatever the calls of a piece of work would otherwise make when they are timed. */
+  prepare(work: Work, calls: readonly number[]): void;
+  check(): Promise<FormCheck>;
+  /** Remembers the present state, so that a fill() up to here need not compute it again. */
+  keepAhead(): void;
+  /** Null where the model has no experts. */
+  routing(): Promise<RoutingFacts | null>;
+  cost(work: Work, routing: RoutingFacts | null): WorkCost;
+  /** The play that a piece of work consists of, and its time record by record. */
+  dispatch(work: Work, clock: Clock): Promise<Omit<Dispatch, "gap_ns">>;
+  memory(): Omit<RowMemory, "peak" | "baseline">;
+}
+
+/** What one engine is opened with. */
+export interface EngineSettings {
+  /** 0: as many as the process may use. */
+  readonly threads: number;
+  readonly kv: KvType;
+  readonly prefillRows: number;
+}
+
+/** Reading of what the machine did meanwhile; differences of two say what disturbed a row. */
+export interface MachineReading {
+  readonly swappedPages: number | null;
+  /** CPU time of everything but this process, ns. */
+  readonly foreignCpuNs: number | null;
+  readonly cpus: number;
+}
+
+export interface EnergyMeter {
+  readonly source: "rapl" | "nvml" | "powermetrics";
+  /** Joules since some fixed moment. */
+  joules(): Promise<number>;
+}
+
+export interface PerplexityRun {
+  readonly nll: number;
+  readonly perplexity: number;
+  readonly predictions: number;
+}
+
+/** Opens engines and watches the machine around them. */
+export interface Rig extends Disposable {
+  readonly clock: Clock;
+  /** Opens a session of a context; one is open at a time, and closed before the next. */
+  open(settings: EngineSettings, ctx: number): Promise<BenchEngine>;
+  /** Opens the model anew, with nothing of it in this process before. */
+  load(settings: EngineSettings): Promise<void>;
+  perplexity(settings: EngineSettings, signal?: AbortSignal): Promise<PerplexityRun>;
+  /** Fastest reading of a working set of so many bytes, with the threads of the run; bytes a second. */
+  readBandwidth(settings: EngineSettings, bytes: number): Promise<number>;
+  reading(): Promise<MachineReading>;
+  /** Null with a reason where the machine does not tell. */
+  readonly energy: EnergyMeter | { readonly absent: string };
+  /** High water mark of this process's memory, and what it was before any model was open. */
+  memoryPeak(): { readonly peak: number | null; readonly baseline: number | null };
 }

@@ -236,6 +236,8 @@ export const rowSchema = v.object({
   })),
   /** Untimed runs before the samples; the first of them is the cold one. */
   warmup_ns: v.array(count),
+  /** Tokens of each of them: fewer than of a sample where that is long. */
+  warmup_tokens: count,
   /** Place of each sample among all samples of the run, and its begin after the run's. */
   order_index: v.array(count),
   started_offset_ns: v.array(count),
@@ -308,6 +310,7 @@ export type RowCheck = Row["check"];
 export type RowMemory = NonNullable<Row["memory"]>;
 export type Dispatch = NonNullable<Row["dispatch"]>;
 export type Energy = NonNullable<Row["energy"]>;
+export type KvType = RowParams["kv_type"];
 export type Validity = Row["validity"];
 export type ValidityReason = Validity["reasons"][number];
 export type Spec = v.InferOutput<typeof specSchema>;

@@ -2,6 +2,7 @@
  * Exit codes, and what an error says to the user: one line and a code. Prints nothing and does not
  * exit; main.ts does both.
  */
+import { SubjectError } from "../bench/subject.ts";
 import { UserError } from "../engine/errors.ts";
 import { NativeError } from "../ffi/abi/error.ts";
 import { LibraryError } from "../ffi/abi/open.ts";
@@ -39,6 +40,9 @@ export function complaintOf(error: unknown): Complaint {
     return { code: error.refused ? EXIT.usage : EXIT.device, lines: [firstLine(error) + at] };
   }
   if (error instanceof LibraryError) return { code: EXIT.device, lines: [firstLine(error)] };
+  if (error instanceof SubjectError) {
+    return { code: EXIT.device, lines: [`${error.side}: ${firstLine(error)}`] };
+  }
   if (error instanceof Deno.errors.NotCapable) {
     return { code: EXIT.usage, lines: [`${firstLine(error)} (a Deno permission)`] };
   }

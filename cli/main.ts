@@ -3,6 +3,7 @@
  * everything and the only one that exits.
  */
 import { CommanderError } from "commander";
+import { expandShortFlags } from "./bench_flags.ts";
 import { type Context, systemContext } from "./context.ts";
 import { complaintOf, EXIT, type ExitCode } from "./exit.ts";
 import { buildProgram } from "./program.ts";
@@ -10,7 +11,7 @@ import { buildProgram } from "./program.ts";
 /** Runs one command line and returns its exit code; never throws. */
 export async function main(argv: readonly string[], context: Context): Promise<ExitCode> {
   try {
-    await buildProgram(context).parseAsync(argv, { from: "user" });
+    await buildProgram(context).parseAsync(expandShortFlags(argv), { from: "user" });
     return context.exitCode;
   } catch (e) {
     // Commander has printed what it had to say; its code 0 is help or version.

@@ -2,14 +2,18 @@
 import { Command } from "commander";
 import denoJson from "../deno.json" with { type: "json" };
 import { addBench } from "./bench.ts";
+import { addCompare } from "./compare.ts";
 import { addCompletions } from "./completions.ts";
 import type { Context } from "./context.ts";
 import { addDevices } from "./devices.ts";
 import { addDoctor } from "./doctor.ts";
 import { addExplain } from "./explain.ts";
+import { addGate } from "./gate.ts";
 import { addGenerate } from "./generate.ts";
 import { addInspect } from "./inspect.ts";
 import { addPerplexity } from "./perplexity.ts";
+import { addPlot } from "./plot.ts";
+import { addWorker } from "./worker.ts";
 
 const VERSION = (denoJson as { version?: string }).version ?? "0.0.0";
 
@@ -49,10 +53,14 @@ export function buildProgram(context: Context): Command {
   addDevices(program, context);
   program.commandsGroup("Measure:");
   addBench(program, context);
+  addCompare(program, context);
+  addGate(program, context);
   addPerplexity(program, context);
+  addPlot(program, context);
   program.commandsGroup("Set up:");
   addDoctor(program, context);
   addCompletions(program, context);
+  addWorker(program, context);
   program.helpCommand("help [command]", "Print the help of a command");
   return program;
 }

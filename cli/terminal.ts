@@ -2,6 +2,7 @@
  * The process's streams and its interrupt key behind an interface, so that commands run in tests
  * without a process. Formats nothing.
  */
+import { reserveStdout } from "../ffi/abi/descriptors.ts";
 
 export interface Interrupt extends Disposable {
   readonly signal: AbortSignal;
@@ -16,6 +17,8 @@ export interface Terminal {
   /** Columns of the error stream's window. */
   columns(): number;
   readStdin(): Promise<Uint8Array>;
+  /** From now on standard output is this program's alone: what native code prints goes to the errors. */
+  reserveOut(): void;
   /** Turns the first Ctrl-C into an abort until it is disposed; a second one ends the process. */
   interrupt(): Interrupt;
 }
@@ -48,14 +51,18 @@ function listenForInterrupt(): Interrupt {
 
 /** The terminal of this process. */
 export function systemTerminal(): Terminal {
+  let sink: Sink = Deno.stdout;
   return {
     outIsTty: Deno.stdout.isTerminal(),
     errIsTty: Deno.stderr.isTerminal(),
     inIsTty: Deno.stdin.isTerminal(),
-    out: (text) => writeAll(Deno.stdout, text),
+    out: (text) => writeAll(sink, text),
     err: (text) => writeAll(Deno.stderr, text),
     columns: windowColumns,
     readStdin: async () => new Uint8Array(await new Response(Deno.stdin.readable).arrayBuffer()),
+    reserveOut: () => {
+      sink = reserveStdout() ?? sink;
+    },
     interrupt: listenForInterrupt,
   };
 }

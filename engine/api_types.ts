@@ -8,6 +8,7 @@ import type { KvType } from "../kernels/models/forward.ts";
 import type { Sampling } from "./generation_config.ts";
 import type { LoadedModel } from "./model.ts";
 import type { Session, SessionOptions } from "./session.ts";
+import type { SyntheticOptions } from "./synthetic/load.ts";
 
 export type { Device, DeviceInfo, DeviceKind, KvType, Sampling, Session, SessionOptions };
 export type Model = LoadedModel;
@@ -42,6 +43,8 @@ export interface OpenModelOptions {
   readonly quantize?: 4 | 8;
   /** Overrides single switches of the model's plan; unknown names are refused. */
   readonly plan?: Plan;
+  /** Makes random weights for the named architecture instead of reading a checkpoint. */
+  readonly synthetic?: SyntheticOptions;
   readonly onProgress?: (p: Progress) => void;
 }
 

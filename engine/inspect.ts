@@ -124,7 +124,8 @@ function groups(plan: WeightPlan, facts: ModelFacts): TensorGroup[] {
     if (own.length === 0) return [];
     const read = facts.decode.parts.filter((p) =>
       p.part === name || (name === "embedding" && p.part === "embedding row") ||
-      (name === "embedding" && p.part === "output head" && !plan.weights.some((w) => w.name === "lmHead"))
+      (name === "embedding" && p.part === "output head" &&
+        !plan.weights.some((w) => w.name === "lmHead"))
     );
     return [{
       name,

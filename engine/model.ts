@@ -14,6 +14,7 @@ import { type ChatTemplate, loadChatTemplate } from "./chat.ts";
 import { type Checkpoint, openCheckpoint, type TextFile } from "./checkpoint/folder.ts";
 import { planWeights } from "./checkpoint/weights.ts";
 import { UserError } from "./errors.ts";
+import { synthesise, type SyntheticModel, syntheticModel } from "./synthetic/load.ts";
 import { loadTokenizer, type Tokenizer, type TokenizerFiles } from "./tokenizer.ts";
 import { DeviceWeights } from "./weights.ts";
 
@@ -33,7 +34,9 @@ export function openDevice(options: OpenDeviceOptions): Device {
   const library = openLibrary(options.library);
   const n = Device.count(kind, library);
   if (n === 0) {
-    throw new UserError(`There is no ${kind} device here. \`lapwing devices\` lists what there is.`);
+    throw new UserError(
+      `There is no ${kind} device here. \`lapwing devices\` lists what there is.`,
+    );
   }
   return Device.open(kind, index, threads, library);
 }
@@ -56,10 +59,19 @@ function planWith(kind: DeviceKind, given: Readonly<Record<string, boolean>> = {
   return { ...plan, ...given };
 }
 
+/** Where a model came from: a checkpoint, or an architecture whose weights were made. */
+export interface ModelOrigin {
+  /** Empty for a synthetic model. */
+  readonly path: string;
+  readonly config: ModelConfig;
+  readonly tokenizerPath: string | null;
+  readonly synthetic: SyntheticModel["options"] | null;
+}
+
 export class LoadedModel implements Disposable {
   constructor(
     readonly name: string,
-    readonly checkpoint: Checkpoint,
+    readonly origin: ModelOrigin,
     readonly device: Device,
     readonly plan: Plan,
     /** What loading decided or left out, for people. */
@@ -69,10 +81,10 @@ export class LoadedModel implements Disposable {
   ) {}
 
   get path(): string {
-    return this.checkpoint.path;
+    return this.origin.path;
   }
   get config(): ModelConfig {
-    return this.checkpoint.config;
+    return this.origin.config;
   }
   get forms(): ReadonlyMap<string, WeightForm> {
     return this.weights.forms;
@@ -90,7 +102,9 @@ export class LoadedModel implements Disposable {
   get tokenizer(): Tokenizer {
     if (this.texts) return this.texts.tokenizer;
     throw new UserError(
-      `${this.path} has no tokenizer.json: text needs one. Copy it from the model's repository.`,
+      this.origin.synthetic
+        ? `A synthetic ${this.name} has no tokenizer: text needs one. Use random token ids.`
+        : `${this.path} has no tokenizer.json: text needs one. Copy it from the model's repository.`,
     );
   }
   get chatTemplate(): ChatTemplate | null {
@@ -116,13 +130,34 @@ export async function openModel(
 ): Promise<LoadedModel> {
   const { device, env, quantize, onProgress } = options;
   const plan = planWith(device.info.kind, options.plan);
+  if (options.synthetic) return await openSynthetic(nameOrPath, options, plan);
   const { path } = await resolveModel(nameOrPath, env);
   const checkpoint = await openCheckpoint(path);
   const weightPlan = planWeights(checkpoint, quantize ? { quantize } : {});
   const texts = await loadTexts(checkpoint);
   const weights = await DeviceWeights.load(device, checkpoint, weightPlan, onProgress);
   weights.addConstant("invFreq", inverseFrequencies(checkpoint.config));
-  return new LoadedModel(nameOrPath, checkpoint, device, plan, weightPlan.notes, weights, texts);
+  const origin = {
+    path,
+    config: checkpoint.config,
+    tokenizerPath: checkpoint.texts["tokenizer.json"] ?? null,
+    synthetic: null,
+  };
+  return new LoadedModel(nameOrPath, origin, device, plan, weightPlan.notes, weights, texts);
+}
+
+async function openSynthetic(
+  name: string,
+  { device, env, quantize, synthetic, onProgress }: OpenModelOptions,
+  plan: Plan,
+): Promise<LoadedModel> {
+  const model = await syntheticModel(name, { ...synthetic, bits: quantize }, env);
+  const { config, options } = model;
+  const weights = await synthesise(device, model, name, onProgress);
+  weights.addConstant("invFreq", inverseFrequencies(config));
+  const notes = [`random weights from seed ${options.seed}, routing ${options.routing}`];
+  const origin = { path: "", config, tokenizerPath: null, synthetic: options };
+  return new LoadedModel(name, origin, device, plan, notes, weights, null);
 }
 
 /** theta^(-2j/R) for the R rotary dims, spec section 3. */

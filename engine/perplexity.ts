@@ -17,7 +17,9 @@ export async function perplexity(
       `Perplexity windows of ${window} tokens: give 2 to ${session.ctx}, the context.`,
     );
   }
-  if (ids.length < 2) throw new UserError("The text has fewer than two tokens: nothing to predict.");
+  if (ids.length < 2) {
+    throw new UserError("The text has fewer than two tokens: nothing to predict.");
+  }
   let sum = 0, predictions = 0;
   const windows: number[] = [];
   for (let at = 0; at + 1 < ids.length; at += window) {

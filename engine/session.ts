@@ -39,6 +39,13 @@ export interface RunOptions {
   readonly limit: number;
 }
 
+type Taps = Pick<ForwardShape, "tapLayers" | "tapRouting">;
+
+export interface ForwardOptions extends Taps {
+  /** The token after the last id. */
+  readonly next?: number;
+}
+
 /** Attention forms are recorded per bucket of keys: powers of four from one block up. */
 export function keyBucket(keys: number, ctx: number): number {
   let bucket = ATTN_BLOCK;
@@ -137,6 +144,13 @@ export class Session implements Disposable {
     }
   }
 
+  /** Makes `id` the token that the next decode goes on from, where none was sampled. Needs begin(). */
+  place(id: number): void {
+    this.#refuseOverflow(1);
+    this.#history.write(this.#pos * 4, Uint32Array.of(id));
+    this.#first = this.#pos + 1;
+  }
+
   /** Decodes up to `n` more tokens; returns why the device stopped, "running" when it did not. */
   async decode(n: number): Promise<HaltReason> {
     const room = Math.min(n, this.ctx - this.#pos);
@@ -178,8 +192,19 @@ export class Session implements Disposable {
   async forward(
     ids: Uint32Array<ArrayBuffer>,
     output: Exclude<Output, "sample">,
-    options: { next?: number; tapLayers?: number } = {},
+    options: ForwardOptions = {},
   ): Promise<Float32Array<ArrayBuffer>> {
+    await this.run(ids, output, options);
+    if (output === "none") return new Float32Array(0);
+    return this.readState(output, ids.length * (output === "logits" ? this.model.config.vocab : 1));
+  }
+
+  /** As forward, but leaves the results on the device. */
+  async run(
+    ids: Uint32Array<ArrayBuffer>,
+    output: Exclude<Output, "sample">,
+    options: ForwardOptions = {},
+  ): Promise<void> {
     this.#refuseOverflow(ids.length);
     this.#history.write(this.#pos * 4, ids);
     if (options.next !== undefined && this.#pos + ids.length < this.ctx) {
@@ -187,11 +212,15 @@ export class Session implements Disposable {
     }
     this.#write(STEP.halt, HALT.running);
     const rows = ids.length;
-    const ready = this.#tape(rows, this.#pos + rows, output, options.tapLayers);
-    await ready.loaded.playAsync(1);
+    await this.#tape(rows, this.#pos + rows, output, options).loaded.playAsync(1);
     this.#pos += rows;
-    if (output === "none") return new Float32Array(0);
-    return this.readState(output, rows * (output === "logits" ? this.model.config.vocab : 1));
+  }
+
+  /** The experts that the rows of a forward with `tapRouting` chose in a layer, [rows, topK]. */
+  readRouting(layer: number, rows: number): Uint32Array<ArrayBuffer> {
+    const out = new Uint32Array(rows * this.model.config.topK);
+    this.#state.memory(`ids.${layer}`, out.byteLength).read(0, out);
+    return out;
   }
 
   /** f32 values of a state tensor: `x`, `normed`, `logits`, `gdn.N`, `conv.N`, ... */
@@ -201,11 +230,11 @@ export class Session implements Disposable {
     return out;
   }
 
-  /** Raw bytes of every cache and recurrent state, by name: for comparing timelines. */
-  readStates(): Map<string, Uint8Array<ArrayBuffer>> {
+  /** Raw bytes of every recurrent state, and of every cache, by name: for comparing timelines. */
+  readStates(which: "all" | "recurrent" = "all"): Map<string, Uint8Array<ArrayBuffer>> {
     const out = new Map<string, Uint8Array<ArrayBuffer>>();
     for (const [name, memory] of this.#state.states) {
-      if (!/^(gdn|conv|kv)\./.test(name)) continue;
+      if (!isRecurrent(name) && !(which === "all" && name.startsWith("kv."))) continue;
       const bytes = new Uint8Array(memory.bytes);
       memory.read(0, bytes);
       out.set(name, bytes);
@@ -234,7 +263,7 @@ export class Session implements Disposable {
     return this.#tape(rows, keys, output);
   }
 
-  #tape(rows: number, keys: number, output: Output, tapLayers?: number): ReadyTape {
+  #tape(rows: number, keys: number, output: Output, taps: Taps = {}): ReadyTape {
     const shape: ForwardShape = {
       rows,
       ctx: this.ctx,
@@ -242,7 +271,8 @@ export class Session implements Disposable {
       kv: this.kv,
       output,
       plan: this.model.plan,
-      ...(tapLayers === undefined ? {} : { tapLayers }),
+      ...(taps.tapLayers === undefined ? {} : { tapLayers: taps.tapLayers }),
+      ...(taps.tapRouting ? { tapRouting: true } : {}),
     };
     return this.#state.tape(shape);
   }
@@ -252,7 +282,9 @@ export class Session implements Disposable {
     if (this.#pos + tokens <= this.ctx) return;
     throw new UserError(
       `${this.#pos + tokens} tokens do not fit into a context of ${this.ctx}. ` +
-        `Give --ctx at least ${this.#pos + tokens + 1} (the model's maximum is ${this.model.config.contextMax}).`,
+        `Give --ctx at least ${
+          this.#pos + tokens + 1
+        } (the model's maximum is ${this.model.config.contextMax}).`,
     );
   }
 

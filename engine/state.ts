@@ -12,6 +12,7 @@ import { recordForward } from "../kernels/models/qwen35.ts";
 
 /** A tape in native memory with what it was made from. */
 export interface ReadyTape {
+  readonly shape: ForwardShape;
   readonly planned: PlannedTape;
   readonly encoded: Uint8Array<ArrayBuffer>;
   readonly loaded: LoadedTape;
@@ -38,15 +39,21 @@ export class Snapshot implements Disposable {
 const TAPES_MAX = 32;
 
 /** State whose size differs from tape to tape: results that the host reads after a play. */
-const RESULTS = ["logits", "nll", "x", "normed"];
+const RESULTS = /^(logits|nll|x|normed|ids\.\d+)$/;
 
 /** State that each token changes as a whole, as opposed to caches that only grow. */
 export function isRecurrent(name: string): boolean {
   return name.startsWith("gdn.") || name.startsWith("conv.");
 }
 
+/** As much of a model as its tapes need. */
+export type ForwardModel = Pick<LoadedModel, "config" | "forms" | "plan">;
+
 /** Records, plans and names one forward pass; needs no device. */
-export function planForward(model: LoadedModel, shape: ForwardShape): PlannedTape {
+export function planForward(
+  model: Omit<ForwardModel, "plan">,
+  shape: ForwardShape,
+): PlannedTape {
   const tape = new Tape();
   recordForward(tape, model.config, model.forms, shape);
   return planTape(tape);
@@ -76,7 +83,7 @@ export class SessionState implements Disposable {
     const encoded = encodeTape(planned);
     const step = planned.slots.findIndex((s) => s.name === "step");
     const bindings = planned.slots.map((_, i) => this.#bind(planned, i));
-    const ready = { planned, encoded, loaded: this.#device.load(encoded, bindings, step) };
+    const ready = { shape, planned, encoded, loaded: this.#device.load(encoded, bindings, step) };
     this.#tapes.set(key, ready);
     if (this.#tapes.size > TAPES_MAX) {
       const [oldest, { loaded }] = this.#tapes.entries().next().value!;
@@ -88,7 +95,7 @@ export class SessionState implements Disposable {
 
   /** Memory of a state tensor. Results are told apart by their size. */
   memory(name: string, bytes: number): Memory {
-    const key = RESULTS.includes(name) ? `${name}:${bytes}` : name;
+    const key = RESULTS.test(name) ? `${name}:${bytes}` : name;
     let memory = this.#states.get(key);
     if (!memory) {
       memory = this.#device.alloc(bytes);
@@ -135,7 +142,11 @@ export class SessionState implements Disposable {
     }
     if (s.kind === "weight") return this.model.binding(s.name, s.part);
     const base = planned.slots[s.base];
-    return { memory: this.memory(s.name.split("+")[0], base.bytes), offset: s.offset, bytes: s.bytes };
+    return {
+      memory: this.memory(s.name.split("+")[0], base.bytes),
+      offset: s.offset,
+      bytes: s.bytes,
+    };
   }
 
   /** A larger arena drops all tapes: they are bound to the old one. */

@@ -1,6 +1,7 @@
 /**
- * Brings a checkpoint's planned weights onto a device: maps files, copies what must be contiguous, computes
- * the small ones, quantises on the device. Owns their memory; knows neither names of files nor of tensors.
+ * Weights on a device. Brings a checkpoint's planned ones there: maps files, copies what must be contiguous,
+ * computes the small ones, quantises on the device. Owns their memory; knows neither names of files nor of
+ * tensors.
  */
 import type { Binding, Device, Memory } from "../ffi/abi/handle.ts";
 import { encodeTape } from "../ffi/tape/encode.ts";
@@ -11,6 +12,7 @@ import type { WeightForm } from "../kernels/models/forward.ts";
 import { quantizeAffine } from "../kernels/ops/quantize_affine/op.ts";
 import type { Progress } from "./api_types.ts";
 import type { Checkpoint } from "./checkpoint/folder.ts";
+import type { SafetensorsFile } from "./checkpoint/safetensors.ts";
 import { copyRanges } from "./checkpoint/tensor_data.ts";
 import { type PlannedWeight, playedFormat, type WeightPlan } from "./checkpoint/weights.ts";
 import { refuseUnlessFree } from "./memory.ts";
@@ -49,7 +51,8 @@ export class DeviceWeights implements Disposable {
   readonly #memories: Memory[] = [];
   readonly #files = new Map<number, Memory>();
 
-  private constructor(readonly device: Device, readonly checkpoint: Checkpoint) {}
+  /** Empty: filled by load(), or by whoever makes weights itself. */
+  constructor(readonly device: Device, readonly files: readonly SafetensorsFile[] = []) {}
 
   /** Loads everything. Frees what it took when it fails. */
   static async load(
@@ -58,7 +61,7 @@ export class DeviceWeights implements Disposable {
     plan: WeightPlan,
     onProgress?: (p: Progress) => void,
   ): Promise<DeviceWeights> {
-    const made = new DeviceWeights(device, checkpoint);
+    const made = new DeviceWeights(device, checkpoint.files);
     try {
       refuseUnlessFree(
         copiedBytes(plan),
@@ -80,6 +83,17 @@ export class DeviceWeights implements Disposable {
   /** Adds a constant that the model computes itself. */
   addConstant(name: string, values: Float32Array<ArrayBuffer>): void {
     this.#bindings.set(name, [this.#upload(values)]);
+  }
+
+  /** Adds a weight of its own: memory for each of its parts, which the caller fills. */
+  add(name: string, format: Format, shape: readonly number[]): readonly Binding[] {
+    const parts = partsOf(format).map((part): Binding => {
+      const bytes = partBytes(format, shape, part);
+      return { memory: this.#alloc(bytes), offset: 0, bytes };
+    });
+    this.forms.set(name, { format, shape, stored: name, firstRow: 0 });
+    this.#bindings.set(name, parts);
+    return parts;
   }
 
   binding(stored: string, part: Slot["part"]): Binding {
@@ -152,7 +166,7 @@ export class DeviceWeights implements Disposable {
   #file(index: number): Memory {
     let memory = this.#files.get(index);
     if (!memory) {
-      const file = this.checkpoint.files[index];
+      const file = this.files[index];
       memory = this.device.map(file.path, file.bytes);
       this.#files.set(index, memory);
     }

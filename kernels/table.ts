@@ -39,6 +39,9 @@ import { stepAdvance } from "./ops/step_advance/op.ts";
 import { stepMove } from "./ops/step_move/op.ts";
 import { swiglu } from "./ops/swiglu/op.ts";
 import { tokenNll } from "./ops/token_nll/op.ts";
+import { streamRead } from "./ops/stream_read/op.ts";
+import { streamCopy } from "./ops/stream_copy/op.ts";
+import { randomAffine } from "./ops/random_affine/op.ts";
 
 export const OPS: readonly Op[] = [
   rmsNorm as unknown as Op,
@@ -80,4 +83,7 @@ export const OPS: readonly Op[] = [
   stepAdvance as unknown as Op,
   stepMove as unknown as Op,
   tokenNll as unknown as Op,
+  streamRead as unknown as Op,
+  streamCopy as unknown as Op,
+  randomAffine as unknown as Op,
 ];

@@ -3,7 +3,13 @@
  * is refused after dispose. Knows no tape format, model or file.
  */
 import { check, errorBlock, NativeError } from "./error.ts";
-import { BINDING_BYTES, DEVICE_INFO_BYTES, DEVICE_KINDS, type DeviceKind, STATUS } from "./layout.ts";
+import {
+  BINDING_BYTES,
+  DEVICE_INFO_BYTES,
+  DEVICE_KINDS,
+  type DeviceKind,
+  STATUS,
+} from "./layout.ts";
 import { type Library, openLibrary } from "./open.ts";
 
 export interface DeviceInfo {
@@ -274,7 +280,10 @@ export class LoadedTape extends Handle {
 
   /** Plays up to `times` times on the calling thread; returns how often it did. */
   play(times = 1): number {
-    check(this.library.symbols.lw_tape_play(this.id, times, this.#played, this.#error), this.#error);
+    check(
+      this.library.symbols.lw_tape_play(this.id, times, this.#played, this.#error),
+      this.#error,
+    );
     return this.#played[0];
   }
 

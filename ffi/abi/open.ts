@@ -4,7 +4,7 @@
  */
 import { ABI_VERSION } from "./layout.ts";
 import { LAYOUT_HASH } from "./layout_hash.ts";
-import { type Symbols, SYMBOLS } from "./symbols.ts";
+import { SYMBOLS, type Symbols } from "./symbols.ts";
 
 export interface Library {
   readonly path: string;
@@ -32,12 +32,16 @@ export function openLibrary(path: string = defaultLibraryPath()): Library {
   try {
     Deno.statSync(path);
   } catch {
-    throw new LibraryError(`The native library is not at ${path}: run \`make\` in the project folder`);
+    throw new LibraryError(
+      `The native library is not at ${path}: run \`make\` in the project folder`,
+    );
   }
   try {
     library = Deno.dlopen(path, SYMBOLS);
   } catch (e) {
-    throw new LibraryError(`Cannot open ${path}: ${(e as Error).message.split("\n")[0]}; run \`make\``);
+    throw new LibraryError(
+      `Cannot open ${path}: ${(e as Error).message.split("\n")[0]}; run \`make\``,
+    );
   }
   const out = new BigUint64Array(2);
   library.symbols.lw_abi(out);

@@ -63,7 +63,9 @@ export function weightBytes(
     return { values: elements * (format === "f32" ? 4 : 2), scales: 0, biases: 0 };
   }
   const { bits, group } = parseAffine(format);
-  if (elements % group) throw new RangeError(`${elements} elements are no whole groups of ${group}`);
+  if (elements % group) {
+    throw new RangeError(`${elements} elements are no whole groups of ${group}`);
+  }
   const scales = elements / group * 2;
   return { values: elements * bits / 8, scales, biases: scales };
 }

@@ -55,6 +55,8 @@ export interface ForwardShape {
   readonly plan: Plan;
   /** Keeps the residual stream and the last normed rows readable, and stops after this many layers. */
   readonly tapLayers?: number;
+  /** Keeps the experts that rows choose readable, u32 [rows, topK] in state `ids.<layer>`. */
+  readonly tapRouting?: true;
 }
 
 /** What the record functions of one forward pass share. */

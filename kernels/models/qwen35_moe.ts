@@ -20,7 +20,9 @@ export function recordMoe(f: Forward, layer: number, a: Activations): Tensor {
   const p = `layers.${layer}.moe.`;
   // Exact in every plan: rounding here would change which experts run, not just their sum.
   const logits = project(a, [p + "router", p + "sharedGate"], true);
-  const ids = f.scratch("ids", [s.rows, c.topK], "u32");
+  const ids = s.tapRouting
+    ? tape.state(`ids.${layer}`, "u32", [s.rows, c.topK])
+    : f.scratch("ids", [s.rows, c.topK], "u32");
   const weights = f.scratch("weights", [s.rows, c.topK]);
   tape.emit(routerTopk, { logits, ids, weights }, { experts: c.experts });
   const moe = s.rows > ROWS_MAX

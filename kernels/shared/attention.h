@@ -36,10 +36,23 @@ static inline vf load_i8(const int8_t* p) {
 #endif
 }
 
+#if defined(__AVX2__) || defined(__ARM_NEON)
+constexpr bool HALVES_COST = false;
+#else
+constexpr bool HALVES_COST = true;
+#endif
+
+// WIDEN: an element costs so much that a row is made f32 once, instead of being read in place by each tile
+// of query heads.
 template <class E> struct DenseRow {
+	static constexpr bool WIDEN = HALVES_COST && sizeof(typename E::storage) == 2;
 	static constexpr size_t bytes(size_t dim) { return dim * sizeof(typename E::storage); }
 	// Elements d .. d + LANES - 1.
-	static inline vf at(const uint8_t* row, uint32_t, uint32_t d) { return E::get_v((const typename E::storage*)row + d); }
+	static inline vf at(const uint8_t* row, uint32_t d) { return E::get_v((const typename E::storage*)row + d); }
+	// The whole row; dim % 32 == 0.
+	static inline void widen(const uint8_t* row, uint32_t dim, float* out) {
+		for (uint32_t d = 0; d < dim; d += LANES) store(out + d, at(row, d));
+	}
 	static void narrow(const float* x, uint32_t dim, uint8_t* row) {
 		for (uint32_t d = 0; d < dim; d++) {
 			typename E::storage v = E::put(x[d]);
@@ -50,11 +63,14 @@ template <class E> struct DenseRow {
 
 // dim codes, then an f16 scale for each 32 of them: value = scale * code, scale = f16(max |x| / 127).
 struct Q8Row {
+	static constexpr bool WIDEN = true;
 	static constexpr uint32_t GROUP = 32;
 	static constexpr size_t bytes(size_t dim) { return dim + dim / GROUP * 2; }
-	static inline vf at(const uint8_t* row, uint32_t dim, uint32_t d) {
-		float scale = f16_to_f32(load_as<uint16_t>(row + dim + d / GROUP * 2));
-		return load_i8((const int8_t*)row + d) * splat(scale);
+	static inline void widen(const uint8_t* row, uint32_t dim, float* out) {
+		for (uint32_t g = 0; g < dim; g += GROUP) {
+			vf scale = splat(f16_to_f32(load_as<uint16_t>(row + dim + g / GROUP * 2)));
+			for (uint32_t d = g; d < g + GROUP; d += LANES) store(out + d, load_i8((const int8_t*)row + d) * scale);
+		}
 	}
 	static void narrow(const float* x, uint32_t dim, uint8_t* row) {
 		for (uint32_t g = 0; g < dim / GROUP; g++) {
@@ -113,11 +129,17 @@ static inline uint64_t keys_seen(uint32_t pos, uint32_t r, uint64_t limit) {
 // ---- one block of keys ----
 constexpr int ATTN_HEADS = 16;                  // query heads that go through a block together
 constexpr int ATTN_TILE = 4;                    // keys, or vectors of a value, of a register tile
-constexpr int ATTN_TILE_Q = LANES == 4 ? 2 : 4; // query heads of a register tile
+#if defined(__AVX512F__) || defined(__ARM_NEON)
+constexpr int ATTN_TILE_Q = 4;                  // query heads of a register tile
+#else
+constexpr int ATTN_TILE_Q = 2;
+#endif
+constexpr int ATTN_NEAR = 16;                   // rows that are prefetched ahead, and widened together
 
 template <int D> struct AttnBlockScratch {
 	alignas(64) float score[ATTN_HEADS][LW_ATTN_BLOCK];
 	alignas(64) float part[ATTN_HEADS][D];
+	alignas(64) float wide[ATTN_NEAR][D];
 };
 
 // Calls f(constant Q, at) for tiles of Q, then Q - 1, ... over [at, n).
@@ -126,7 +148,7 @@ template <int Q, class F> static inline void in_tiles(int at, int n, const F& f)
 	if constexpr (Q > 1) in_tiles<Q - 1>(at, n, f);
 }
 static inline void prefetch(const uint8_t* p, size_t bytes) {
-	for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const void*)(uintptr_t(p) + i), 0, 2);
+	for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const void*)(uintptr_t(p) + i));
 }
 
 // score[i][j] = scale * q[i] . k[j] for Q queries and ATTN_TILE keys, of which those from n on repeat the last.
@@ -136,7 +158,7 @@ template <class R, int Q, int D> static inline void attn_scores(const float* q, 
 	for (int j = 0; j < ATTN_TILE; j++) rows[j] = k + size_t(j < n ? j : n - 1) * R::bytes(D);
 	for (int d = 0; d < D; d += LANES) {
 		vf x[ATTN_TILE];
-		for (int j = 0; j < ATTN_TILE; j++) x[j] = R::at(rows[j], D, d);
+		for (int j = 0; j < ATTN_TILE; j++) x[j] = R::at(rows[j], d);
 		for (int i = 0; i < Q; i++) {
 			vf y = load(q + i * D + d);
 			for (int j = 0; j < ATTN_TILE; j++) acc[i][j] = fma(y, x[j], acc[i][j]);
@@ -146,15 +168,18 @@ template <class R, int Q, int D> static inline void attn_scores(const float* q, 
 		store_as(score + i * LW_ATTN_BLOCK, sum4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]) * scale);
 }
 
-// part[i] += sum over n rows of p[i][j] * v[j], for Q queries; from zero when `fresh`.
-template <class R, int Q, int D> static inline void attn_values(const float* p, const uint8_t* v, int n, bool fresh, float* part) {
-	for (int d = 0; d < D; d += ATTN_TILE * LANES) {
+// part[i] += sum over n rows of p[i][j] * v[j], for Q queries; from zero when `fresh`. Meanwhile `bytes` from
+// `next` on are prefetched, a share at each step, for many at once would have to wait.
+template <class R, int Q, int D> static inline void attn_values(const float* p, const uint8_t* v, int n, bool fresh, float* part, const uint8_t* next, size_t bytes) {
+	constexpr int STEP = ATTN_TILE * LANES;
+	for (int d = 0; d < D; d += STEP) {
+		prefetch(next + d / STEP * (bytes / (D / STEP)), bytes / (D / STEP));
 		vf acc[Q][ATTN_TILE];
 		for (int i = 0; i < Q; i++)
 			for (int u = 0; u < ATTN_TILE; u++) acc[i][u] = fresh ? zero() : load(part + i * D + d + u * LANES);
 		for (int j = 0; j < n; j++) {
 			vf x[ATTN_TILE];
-			for (int u = 0; u < ATTN_TILE; u++) x[u] = R::at(v + j * R::bytes(D), D, d + u * LANES);
+			for (int u = 0; u < ATTN_TILE; u++) x[u] = R::at(v + j * R::bytes(D), d + u * LANES);
 			for (int i = 0; i < Q; i++) {
 				vf w = splat(p[i * LW_ATTN_BLOCK + j]);
 				for (int u = 0; u < ATTN_TILE; u++) acc[i][u] = fma(w, x[u], acc[i][u]);
@@ -182,33 +207,44 @@ static inline void attn_weights(float* s, int n, float* stat) {
 
 // `heads` consecutive query heads over n keys (1 .. ATTN_BLOCK), whose rows start at k and v:
 // w.part[i] = sum_j exp(s_ij - max_i) * v_j, stat[i] = max_i, sum_j exp(s_ij - max_i).
-// Reading runs ahead by half a block: values while keys are multiplied, the next block's keys while values are.
+// Prefetching runs ahead from keys on to values, from values on to the keys behind the block.
 template <class R, int D>
 static void attn_block(const float* q, int heads, const uint8_t* k, const uint8_t* v, int n, float scale, AttnBlockScratch<D>& w, float (*stat)[2]) {
 	constexpr size_t ROW = R::bytes(D);
-	constexpr int NEAR = int(16384 / ROW);  // rows of values that stay in the first cache
+	typedef std::conditional_t<R::WIDEN, DenseRow<F32>, R> Tile;
+	const auto tile_of = [&](const uint8_t* rows, int count) {
+		if constexpr (!R::WIDEN) return rows;
+		for (int t = 0; t < count; t++) R::widen(rows + t * ROW, D, w.wide[t]);
+		return (const uint8_t*)w.wide;
+	};
 	for (int j = 0; j < n; j += ATTN_TILE) {
 		const int rows = n - j < ATTN_TILE ? n - j : ATTN_TILE;
-		prefetch(v + j * ROW, rows * ROW);
+		const uint8_t* next = j + ATTN_NEAR < n ? k + (j + ATTN_NEAR) * ROW : v + (j + ATTN_NEAR - n) * ROW;
+		const uint8_t* keys = tile_of(k + j * ROW, rows);
+		const size_t share = ATTN_TILE * ROW / heads;
 		in_tiles<ATTN_TILE_Q>(0, heads, [&](auto tile, int i) {
-			attn_scores<R, tile, D>(q + i * D, k + j * ROW, rows, scale, w.score[i] + j);
+			prefetch(next + i * share, tile * share);
+			attn_scores<Tile, tile, D>(q + i * D, keys, rows, scale, w.score[i] + j);
 		});
 	}
 	for (int i = 0; i < heads; i++) attn_weights(w.score[i], n, stat[i]);
-	for (int j = 0; j < n; j += NEAR) {
-		const int rows = n - j < NEAR ? n - j : NEAR;
-		if (n == LW_ATTN_BLOCK) prefetch(k + (n + j) * ROW, rows * ROW);
+	for (int j = 0; j < n; j += ATTN_NEAR) {
+		const int rows = n - j < ATTN_NEAR ? n - j : ATTN_NEAR;
+		const uint8_t* next = j + ATTN_NEAR < n ? v + (j + ATTN_NEAR) * ROW : k + n * ROW;
+		const uint8_t* values = tile_of(v + j * ROW, rows);
+		const size_t share = ATTN_NEAR * ROW / heads;
 		in_tiles<ATTN_TILE_Q>(0, heads, [&](auto tile, int i) {
-			attn_values<R, tile, D>(w.score[i] + j, v + j * ROW, rows, j == 0, w.part[i]);
+			attn_values<Tile, tile, D>(w.score[i] + j, values, rows, j == 0, w.part[i], next + i * share, tile * share);
 		});
 	}
 }
 
 // ---- blocks into a row ----
+// Of the blocks so far: max = max_b max_b, sum = sum_b exp(max_b - max) * sum_b.
 struct AttnRunning {
 	float max = -FLT_MAX, sum = 0;
 };
-// o, with r's maximum taken out, takes in one block's part. A block whose sum is 0 has no keys.
+// o = sum_b exp(max_b - r.max) * part_b takes in one more block. A block whose sum is 0 has no keys.
 static inline void attn_merge_block(float* o, AttnRunning& r, const float* part, float max, float sum, uint32_t dim) {
 	if (sum == 0) return;
 	float top = r.max > max ? r.max : max;

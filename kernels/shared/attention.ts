@@ -41,7 +41,11 @@ export function attend(
     for (let d = 0; d < headDim; d++) dot += t.q[qAt + d] * t.kCache[cacheAt + j * headDim + d];
     scores[j - at.from] = scale * dot;
   }
-  const out = { max: scores.reduce((a, x) => Math.max(a, x)), sum: 0, weighted: new Float64Array(headDim) };
+  const out = {
+    max: scores.reduce((a, x) => Math.max(a, x)),
+    sum: 0,
+    weighted: new Float64Array(headDim),
+  };
   for (let j = at.from; j < at.to; j++) {
     const p = Math.exp(scores[j - at.from] - out.max);
     out.sum += p;

@@ -10,8 +10,8 @@ export const TILE_OUTS = 64;
 /** Rows of one task of a dense product. GEMM_ROW_TILE of gemm_tasks.h. */
 export const ROW_TILE = 128;
 
-/** One offset more than experts; kernels ignore experts that have no end. */
-export const RUNS_FIT: Constraint = { sum: ["experts"], atMost: "expertsPlus1" };
+/** One offset more than experts. */
+export const RUNS_FIT: Constraint = { sum: ["experts", [1]], atMost: "expertsPlus1" };
 
 /** Experts whose weights are read when each row goes to topK of them. */
 export function expertsInRuns(s: Sizes, at: Traffic): number {

@@ -23,7 +23,8 @@ struct gdn_layout {
 	float* state_row(uint32_t h, uint32_t v) const { return state + (size_t(h) * dim + v) * dim; }
 };
 
-// The argument structs and slots of both ops are alike by construction (kernels/shared/gdn.ts).
+// The argument structs and slots of both ops are alike because kernels/shared/gdn.ts declares them once.
+static_assert(sizeof(gdn_step_args) == sizeof(gdn_chunk_args) && int(gdn_step_slot::o) == int(gdn_chunk_slot::o), "gdn_step and gdn_chunk must take the same tensors");
 template <class Args> static inline gdn_layout gdn_of(const void* args, void* const* slots) {
 	const auto& a = *static_cast<const Args*>(args);
 	auto at = [&](int slot) { return static_cast<float*>(slots[slot]); };

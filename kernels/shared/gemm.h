@@ -16,30 +16,26 @@ constexpr int GEMM_VECS = 2;
 constexpr int GEMM_ROWS = 6;
 constexpr uint32_t GEMM_DEPTH = 256;
 constexpr uint32_t GEMM_RUN = 512;
-// Rows of x lie apart by a line more than a power of two, so they do not share cache sets.
-constexpr uint32_t GEMM_X_STRIDE = GEMM_DEPTH + 16;
 
 struct alignas(64) GemmScratch {
 	float w[GEMM_DEPTH * TILE_OUTS];  // [outs / (VECS * LANES)][k][VECS * LANES]
-	float x[GEMM_ROWS * GEMM_X_STRIDE];
 	float c[GEMM_RUN * TILE_OUTS];
 };
 static_assert(sizeof(GemmScratch) <= LW_THREAD_SCRATCH_BYTES, "scratch");
 
-// One f32 from memory in every lane.
-static inline vf load_splat(const float* p) { return *p - vf{}; }
-
-// c[r,o] += sum over n steps of x[r,k] * w[k,o], for R rows and VECS * LANES outputs.
-template <int R> static void gemm_block(const float* x, const float* w, uint32_t n, float* c) {
+// c[r,o] += sum over n steps of x[r][k] * w[k,o] (n >= 1), for R rows and VECS * LANES outputs.
+template <int R> static void gemm_block(const float* const* x, const float* w, uint32_t n, float* c) {
 	vf sums[R][GEMM_VECS];
 	for (int r = 0; r < R; r++)
 		for (int v = 0; v < GEMM_VECS; v++) sums[r][v] = zero();
-	uint32_t k = 0;
+	const float* row[R];
+	for (int r = 0; r < R; r++) row[r] = x[r];
+	size_t k = 0;
 	do {
 		vf b[GEMM_VECS];
 		for (int v = 0; v < GEMM_VECS; v++) b[v] = load(w + v * LANES);
 		for (int r = 0; r < R; r++) {
-			const vf a = load_splat(x + r * GEMM_X_STRIDE + k);
+			const vf a = splat(row[r][k]);
 			for (int v = 0; v < GEMM_VECS; v++) sums[r][v] = fma(a, b[v], sums[r][v]);
 		}
 		w += GEMM_VECS * LANES;
@@ -77,13 +73,13 @@ struct GemmF32 {
 			}
 			for (uint32_t i = 0, piece = 0; piece < pieces; piece++) {
 				const uint32_t some = (n - i + pieces - piece - 1) / (pieces - piece);
-				// The next rows on their way while these are multiplied.
+				const float* row[GEMM_ROWS];
+				for (uint32_t r = 0; r < some; r++) row[r] = x + rows[i + r] * stride + k0;
+				// The next rows come nearer while these are multiplied.
 				for (uint32_t r = i + some; r < n && r < i + 2 * some; r++)
-					for (uint32_t k = 0; k < depth; k += 16) __builtin_prefetch(x + rows[r] * stride + k0 + k, 0, 2);
-				for (uint32_t r = 0; r < some; r++)
-					memcpy(s.x + r * GEMM_X_STRIDE, x + rows[i + r] * stride + k0, depth * sizeof(float));
+					for (uint32_t k = 0; k < depth; k += 16) __builtin_prefetch(x + rows[r] * stride + k0 + k);
 				for (uint32_t o = 0; o < outs; o += NR)
-					blocks[some - 1](s.x, s.w + size_t(o) * GEMM_DEPTH, depth, s.c + i * TILE_OUTS + o);
+					blocks[some - 1](row, s.w + size_t(o) * GEMM_DEPTH, depth, s.c + i * TILE_OUTS + o);
 				i += some;
 			}
 		}

@@ -21,11 +21,7 @@ constexpr int ACT8_ROWS = 6;
 #else
 constexpr int ACT8_ROWS = 3;
 #endif
-constexpr uint32_t ACT8_QUADS = ACT8_DEPTH / 4 + 16;  // row stride, a line more than a power of two
 
-// Sixteen-bit lanes: even bytes and odd bytes of v, sign extended.
-static inline vs even_bytes(vi v) { return (vs)((vsu)v << 8) >> 8; }
-static inline vs odd_bytes(vi v) { return (vs)v >> 8; }
 // s[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1], exact.
 static inline vi dot_pairs(vi s, vs a, vs b) {
 #if defined(__AVX512BW__)
@@ -43,26 +39,30 @@ static inline vi dot_pairs(vi s, vs a, vs b) {
 #endif
 }
 
-// How four codes a lane are multiplied: sums of w * x over the quads of one group, as far as int32.
-// PLANES: words an activation quad takes in the panel.
+// How four codes a lane are multiplied: W are the codes of LANES outputs, X those of one row in every lane, Sum adds up
+// the products of one group and becomes int32 by finish.
 struct DotPairs {
-	static constexpr int PLANES = 2;
 	typedef vi Sum;
 	struct W { vs even, odd; };
+	typedef W X;
 	static inline W weights(const uint32_t* p) {
 		const vu v = load_as<vu>(p);
 		return {(vs)(v & 0x00ff00ffu), (vs)(v >> 8 & 0x00ff00ffu)};
 	}
-	static inline Sum add(Sum s, W w, vi even, vi odd) { return dot_pairs(dot_pairs(s, w.even, (vs)even), w.odd, (vs)odd); }
+	static inline X row(int32_t quad) {
+		const vi v = vi{} + quad;
+		return {(vs)((vsu)v << 8) >> 8, (vs)v >> 8};
+	}
+	static inline Sum add(Sum s, W w, X x) { return dot_pairs(dot_pairs(s, w.even, x.even), w.odd, x.odd); }
 	static inline vi finish(Sum s) { return s; }
 };
+template <int BITS> struct DotOf { typedef DotPairs type; };
 #if defined(__AVX512VNNI__) || defined(__ARM_FEATURE_DOTPROD)
 struct DotQuads {
-	static constexpr int PLANES = 1;
-	typedef vi Sum;
-	typedef vi W;
+	typedef vi Sum, W, X;
 	static inline W weights(const uint32_t* p) { return load_as<vi>(p); }
-	static inline Sum add(Sum s, W w, vi x, vi) {
+	static inline X row(int32_t quad) { return vi{} + quad; }
+	static inline Sum add(Sum s, W w, X x) {
 #if defined(__AVX512VNNI__)
 		return (vi)_mm512_dpbusd_epi32((__m512i)s, (__m512i)w, (__m512i)x);
 #else
@@ -71,72 +71,78 @@ struct DotQuads {
 	}
 	static inline vi finish(Sum s) { return s; }
 };
-template <int BITS> struct DotOf { typedef DotQuads type; };
+template <> struct DotOf<4> { typedef DotQuads type; };
+template <> struct DotOf<8> { typedef DotQuads type; };
 #elif defined(__AVX2__)
 // Only for 4-bit codes: 16 products of at most 15 * 127 fit an int16, those of 8-bit codes would saturate.
 struct DotNibbles {
-	static constexpr int PLANES = 1;
 	typedef vs Sum;
-	typedef vi W;
+	typedef vi W, X;
 	static inline W weights(const uint32_t* p) { return load_as<vi>(p); }
-	static inline Sum add(Sum s, W w, vi x, vi) { return s + (vs)_mm256_maddubs_epi16((__m256i)w, (__m256i)x); }
+	static inline X row(int32_t quad) { return vi{} + quad; }
+	static inline Sum add(Sum s, W w, X x) { return s + (vs)_mm256_maddubs_epi16((__m256i)w, (__m256i)x); }
 	static inline vi finish(Sum s) { return dot_pairs(vi{}, s, vs{} + int16_t(1)); }
 };
-template <int BITS> struct DotOf { typedef DotPairs type; };
 template <> struct DotOf<4> { typedef DotNibbles type; };
-#else
-template <int BITS> struct DotOf { typedef DotPairs type; };
 #endif
 
 struct alignas(64) Act8Scratch {
 	uint32_t w[ACT8_DEPTH / 4 * TILE_OUTS];  // [outs / (VECS * LANES)][quad][VECS * LANES]
 	float scale[TILE_GROUPS * TILE_OUTS], bias[TILE_GROUPS * TILE_OUTS];  // [..][group][VECS * LANES]
-	int32_t x[2 * ACT8_ROWS * ACT8_QUADS];  // [plane][row][quad]
-	float x_scale[ACT8_ROWS * ACT8_DEPTH / ACT8_GROUP];
 	float x_sum[ACT8_ROWS * TILE_GROUPS];  // sum of x over each group of the weights
 	float c[ACT8_RUN * TILE_OUTS];
 };
 static_assert(sizeof(Act8Scratch) <= LW_THREAD_SCRATCH_BYTES, "scratch");
 static_assert(ACT8_DEPTH / 16 <= TILE_GROUPS, "groups of a block");
 
-// c[r,o] += the product over n elements, for R rows and VECS * LANES outputs; QUADS: quads under one pair of scales.
-template <class D, int R, int QUADS>
-static void act8_block(const Act8Scratch& s, uint32_t o, uint32_t n, uint32_t group, float* c) {
+// c[r,o] += the product over n >= 1 groups of 4 * QUADS elements, for R rows and VECS * LANES outputs.
+template <int BITS, int R, int QUADS>
+static void act8_block(const int8_t* const* x, const float* const* x_scale, const Act8Scratch& s, uint32_t o, uint32_t n,
+                       uint32_t group, float* c) {
+	typedef typename DotOf<BITS>::type D;
 	constexpr uint32_t NR = ACT8_VECS * LANES;
+	constexpr int SECOND = BITS == 4 ? 32 : 4, STEP = BITS == 4 ? 4 : 8;  // bytes to the next quad, to the next two
 	const uint32_t* w = s.w + size_t(o) * (ACT8_DEPTH / 4);
 	const float *scale = s.scale + size_t(o) * TILE_GROUPS, *bias = s.bias + size_t(o) * TILE_GROUPS;
 	const int shift = __builtin_ctz(group / (4 * QUADS));
+	const int8_t* row[R];
+	for (int r = 0; r < R; r++) row[r] = x[r];
 	vf total[R][ACT8_VECS];
 	for (int r = 0; r < R; r++)
 		for (int v = 0; v < ACT8_VECS; v++) total[r][v] = zero();
-	for (uint32_t u = 0; u < n / (4 * QUADS); u++) {
+	uint32_t u = 0;
+	do {
 		typename D::Sum sums[R][ACT8_VECS];
 		for (int r = 0; r < R; r++)
 			for (int v = 0; v < ACT8_VECS; v++) sums[r][v] = typename D::Sum{};
-		for (int q = 0; q < QUADS; q++, w += NR) {
-			typename D::W b[ACT8_VECS];
-			for (int v = 0; v < ACT8_VECS; v++) b[v] = D::weights(w + v * LANES);
-			for (int r = 0; r < R; r++) {
-				const int32_t* p = s.x + r * ACT8_QUADS + u * QUADS + q;
-				const vi x = vi{} + p[0], x1 = vi{} + p[(D::PLANES - 1) * int(ACT8_ROWS * ACT8_QUADS)];
-				for (int v = 0; v < ACT8_VECS; v++) sums[r][v] = D::add(sums[r][v], b[v], x, x1);
+		const uint32_t word = u * (QUADS / 2);
+		size_t at = BITS == 4 ? word / 8 * 64 + word % 8 * 4 : word * 8;
+		for (int q = 0; q < QUADS; q += 2, w += 2 * NR, at += STEP) {
+			for (int second = 0; second < 2; second++) {
+				typename D::W b[ACT8_VECS];
+				for (int v = 0; v < ACT8_VECS; v++) b[v] = D::weights(w + second * NR + v * LANES);
+				for (int r = 0; r < R; r++) {
+					const auto quad = D::row(load_as<int32_t>(row[r] + at + second * SECOND));
+					for (int v = 0; v < ACT8_VECS; v++) sums[r][v] = D::add(sums[r][v], b[v], quad);
+				}
 			}
 		}
 		const float* by = scale + (u >> shift) * NR;
 		for (int r = 0; r < R; r++) {
-			const vf x_scale = splat(s.x_scale[r * (ACT8_DEPTH / ACT8_GROUP) + u * (4 * QUADS) / ACT8_GROUP]);
+			const vf by_x = splat(x_scale[r][u * (4 * QUADS) / ACT8_GROUP]);
 			for (int v = 0; v < ACT8_VECS; v++) {
 				const vf sum = __builtin_convertvector(D::finish(sums[r][v]), vf);
-				total[r][v] = fma(sum, x_scale * load(by + v * LANES), total[r][v]);
+				total[r][v] = fma(sum, by_x * load(by + v * LANES), total[r][v]);
 			}
 		}
-	}
-	for (uint32_t g = 0; g < n / group; g++) {
+	} while (++u < n);
+	uint32_t g = 0;
+	do {
 		for (int r = 0; r < R; r++) {
 			const vf x_sum = splat(s.x_sum[r * TILE_GROUPS + g]);
 			for (int v = 0; v < ACT8_VECS; v++) total[r][v] = fma(x_sum, load(bias + g * NR + v * LANES), total[r][v]);
 		}
-	}
+	} while (++g < n >> shift);
 	for (int r = 0; r < R; r++) {
 		for (int v = 0; v < ACT8_VECS; v++) {
 			float* to = c + r * TILE_OUTS + v * LANES;
@@ -148,7 +154,6 @@ static void act8_block(const Act8Scratch& s, uint32_t o, uint32_t n, uint32_t gr
 // Product of quantised activations: codes [.., in_dim], scales and sums [.., in_dim / 32].
 template <int BITS> struct GemmAct8 {
 	static constexpr uint32_t RUN = ACT8_RUN;
-	typedef typename DotOf<BITS>::type Dot;
 	UnpackCodes unpack;
 	const int8_t* codes;
 	const float *scales, *sums;
@@ -169,74 +174,63 @@ template <int BITS> struct GemmAct8 {
 			}
 			for (uint32_t i = 0, piece = 0; piece < pieces; piece++) {
 				const uint32_t some = (n - i + pieces - piece - 1) / (pieces - piece);
-				for (uint32_t r = 0; r < some; r++) pack(r, rows[i + r], in_dim, k0, depth, group);
-				for (uint32_t o = 0; o < outs; o += NR) block(some, o, depth, group, s.c + i * TILE_OUTS + o);
+				const int8_t* row[ACT8_ROWS];
+				const float* row_scale[ACT8_ROWS];
+				for (uint32_t r = 0; r < some; r++) {
+					const size_t at = size_t(rows[i + r]) * in_dim + k0;
+					row[r] = codes + at, row_scale[r] = scales + at / ACT8_GROUP;
+					sum_groups(row[r], row_scale[r], sums + at / ACT8_GROUP, depth, group, s.x_sum + r * TILE_GROUPS);
+				}
+				// The next rows come nearer while these are multiplied.
+				for (uint32_t r = i + some; r < n && r < i + 2 * some; r++) {
+					const size_t at = size_t(rows[r]) * in_dim + k0;
+					for (uint32_t k = 0; k < depth; k += 64) __builtin_prefetch(codes + at + k);
+					__builtin_prefetch(scales + at / ACT8_GROUP);
+					__builtin_prefetch(sums + at / ACT8_GROUP);
+				}
+				for (uint32_t o = 0; o < outs; o += NR)
+					block(some, row, row_scale, o, depth, group, s.c + i * TILE_OUTS + o);
 				i += some;
 			}
 		}
 		return s.c;
 	}
 
-	// Row r of the panel: quads in the order of the weight tile, scales, sums per group of the weights.
-	void pack(uint32_t r, size_t row, uint32_t in_dim, uint32_t k0, uint32_t n, uint32_t group) const {
-		const int8_t* from = codes + row * in_dim + k0;
-		const size_t at = row * (in_dim / ACT8_GROUP) + k0 / ACT8_GROUP;
-		int32_t* to = s.x + r * ACT8_QUADS;
-		for (uint32_t k = 0; k < n; k += 64) {
-			if (BITS == 4) interleave(from + k, to + k / 4);
-			else memcpy(to + k / 4, from + k, 64);
-		}
-		float* x_scale = s.x_scale + r * (ACT8_DEPTH / ACT8_GROUP);
-		for (uint32_t g = 0; g < n / ACT8_GROUP; g += 2) memcpy(x_scale + g, scales + at + g, 8);
-		float* x_sum = s.x_sum + r * TILE_GROUPS;
-		const float* sum = sums + at;
+	// out[g] = sum of x over group g of the weights, for n elements of one row.
+	static void sum_groups(const int8_t* code, const float* scale, const float* sum, uint32_t n, uint32_t group, float* out) {
 		if (group == 128) {
-			for (uint32_t g = 0; g < n / 128; g++, sum += 4) x_sum[g] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+			for (uint32_t g = 0; g < n / 128; g++, sum += 4) out[g] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 		} else if (group == 64) {
-			for (uint32_t g = 0; g < n / 64; g++, sum += 2) x_sum[g] = sum[0] + sum[1];
+			for (uint32_t g = 0; g < n / 64; g++, sum += 2) out[g] = sum[0] + sum[1];
 		} else if (group == 32) {
-			for (uint32_t g = 0; g < n / 32; g++) x_sum[g] = sum[g];
+			for (uint32_t g = 0; g < n / 32; g++) out[g] = sum[g];
 		} else {
-			const auto* code = reinterpret_cast<const int8_t*>(to);
-			for (uint32_t g = 0; g < n / 16; g++, code += 16) {
-				int t = 0;
-				for (int i = 0; i < 16; i++) t += code[i];
-				x_sum[g] = float(t) * x_scale[g / 2];
-			}
-		}
-		if (Dot::PLANES == 2) {
-			for (uint32_t q = 0; q < n / 4; q += LANES) {
-				const vi v = load_as<vi>(to + q);
-				store_as(to + q, even_bytes(v));
-				store_as(to + ACT8_ROWS * ACT8_QUADS + q, odd_bytes(v));
+			for (uint32_t g = 0; g < n / 16; g++) {
+				const int8_t* p = code + (BITS == 4 ? g / 4 * 64 + g % 4 * 8 : g * 16);
+				out[g] = float(sum_bytes(p, p + (BITS == 4 ? 32 : 8))) * scale[g / 2];
 			}
 		}
 	}
 
-	// Sixteen quads in split order: to[2j] = from[j], to[2j + 1] = from[8 + j].
-	static inline void interleave(const int8_t* from, int32_t* to) {
-#if defined(__AVX512F__)
-		const vu v = load_as<vu>(from);
-		store_as(to, __builtin_shufflevector(v, v, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15));
-#else
-		typedef uint32_t v4 __attribute__((vector_size(16)));
-		for (int j = 0; j < 8; j += 4) {
-			const v4 a = load_as<v4>(from + 4 * j), b = load_as<v4>(from + 32 + 4 * j);
-			store_as(to + 2 * j, __builtin_shufflevector(a, b, 0, 4, 1, 5));
-			store_as(to + 2 * j + 4, __builtin_shufflevector(a, b, 2, 6, 3, 7));
-		}
-#endif
+	// Sum of eight codes at p and eight at q: as unsigned bytes that are 128 too large, in 16-bit fields.
+	static inline int sum_bytes(const int8_t* p, const int8_t* q) {
+		constexpr uint64_t FIELDS = 0x00ff00ff00ff00ffull, SIGNS = 0x8080808080808080ull;
+		const uint64_t a = load_as<uint64_t>(p) ^ SIGNS, b = load_as<uint64_t>(q) ^ SIGNS;
+		const uint64_t t = (a & FIELDS) + (a >> 8 & FIELDS) + (b & FIELDS) + (b >> 8 & FIELDS);
+		return int(t * 0x0001000100010001ull >> 48) - 16 * 128;
 	}
 
 	template <int QUADS, int... R>
-	void block(std::integer_sequence<int, R...>, uint32_t some, uint32_t o, uint32_t n, uint32_t group, float* c) const {
-		static constexpr decltype(&act8_block<Dot, 1, QUADS>) blocks[] = {act8_block<Dot, R + 1, QUADS>...};
-		blocks[some - 1](s, o, n, group, c);
+	void block(std::integer_sequence<int, R...>, uint32_t some, const int8_t* const* row, const float* const* row_scale,
+	           uint32_t o, uint32_t depth, uint32_t group, float* c) const {
+		static constexpr decltype(&act8_block<BITS, 1, QUADS>) blocks[] = {act8_block<BITS, R + 1, QUADS>...};
+		blocks[some - 1](row, row_scale, s, o, depth / (4 * QUADS), group, c);
 	}
-	void block(uint32_t some, uint32_t o, uint32_t n, uint32_t group, float* c) const {
-		const std::make_integer_sequence<int, ACT8_ROWS> rows;
-		if (group < ACT8_GROUP) block<4>(rows, some, o, n, group, c);
-		else block<8>(rows, some, o, n, group, c);
+	void block(uint32_t some, const int8_t* const* row, const float* const* row_scale, uint32_t o, uint32_t depth,
+	           uint32_t group, float* c) const {
+		constexpr std::make_integer_sequence<int, ACT8_ROWS> all;
+		if (group < ACT8_GROUP) block<4>(all, some, row, row_scale, o, depth, group, c);
+		else block<8>(all, some, row, row_scale, o, depth, group, c);
 	}
 };
 

@@ -73,7 +73,7 @@ template <class P>
 static void gate_up_tasks(const P& product, const ExpertRuns& runs, const GateUp& d, uint32_t begin, uint32_t end) {
 	constexpr uint32_t HALF = TILE_OUTS / 2;
 	const uint32_t tiles = tiles_of(d.ffn, HALF);
-	for (uint32_t t = begin; t < end; t++) {
+	for (uint32_t t = begin; t < end && t / tiles < runs.experts; t++) {
 		const size_t e = t / tiles, j = t % tiles * HALF;
 		const uint32_t outs = d.ffn - j < HALF ? d.ffn - j : HALF;
 		const WeightRows part[2] = {
@@ -102,7 +102,7 @@ struct Down {
 template <class P>
 static void down_tasks(const P& product, const ExpertRuns& runs, const Down& d, uint32_t begin, uint32_t end) {
 	const uint32_t tiles = tiles_of(d.dim, TILE_OUTS);
-	for (uint32_t t = begin; t < end; t++) {
+	for (uint32_t t = begin; t < end && t / tiles < runs.experts; t++) {
 		const size_t e = t / tiles, o = t % tiles * TILE_OUTS;
 		const uint32_t outs = d.dim - o < TILE_OUTS ? d.dim - o : TILE_OUTS;
 		const WeightRows part{d.w[0], d.w[1], d.w[2], e * d.dim + o, outs, d.in_dim, d.group};

@@ -46,6 +46,8 @@ static inline vf load_n(const float* p, int n) {
 #if defined(__AVX512F__)
 	return (vf)_mm512_maskz_loadu_ps(__mmask16((1u << n) - 1), p);
 #else
+	// A whole vector is by far the common case, and a copy of unknown length is a call.
+	if (n == LANES) return load(p);
 	vf v = {};
 	memcpy(&v, p, size_t(n) * 4);
 	return v;
@@ -229,18 +231,18 @@ static inline vf load_f16(const void* p) {
 #elif defined(__ARM_NEON)
 	return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t*)p)));
 #else
-	uint16_t h[LANES];
-	float f[LANES];
-	memcpy(h, p, sizeof h);
-	for (int i = 0; i < LANES; i++) f[i] = f16_to_f32(h[i]);
-	return load(f);
+	// As f16_to_f32, lane by lane.
+	vu h = __builtin_convertvector(load_as<vh>(p), vu);
+	vf f = (vf)((h & 0x7fff) << 13) * 0x1p112f;
+	vu infinite = (vu)((h & 0x7c00) == 0x7c00) & 0x7f800000u;
+	return (vf)((vu)f | infinite | (h & 0x8000) << 16);
 #endif
 }
 
 // Element types by which kernels are templated: how one value and one vector are read and written.
 struct F32 {
 	typedef float storage;
-	static inline float get(const float* p) { return *p; }
+	static inline float get(const float* p) { return load_as<float>(p); }
 	static inline vf get_v(const float* p) { return load(p); }
 	static inline float put(float x) { return x; }
 };

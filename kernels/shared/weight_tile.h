@@ -9,7 +9,7 @@ namespace LW_CPU_NAMESPACE {
 
 // Outputs of one task, and the largest number of groups in one block of k.
 constexpr uint32_t TILE_OUTS = 64;
-constexpr uint32_t TILE_GROUPS = 64;
+constexpr uint32_t TILE_GROUPS = 32;
 
 // Consecutive rows of a weight matrix [.., in_dim], stored without any alignment.
 struct WeightRows {
@@ -59,8 +59,10 @@ static inline void load_rows(const char* const* p, size_t at, uint32_t n, vu* m)
 typedef std::make_integer_sequence<int, LANES> LaneNumbers;
 // Inside each 128 bits: units of UNIT words, by turns from a and b, of their low or high halves.
 template <int UNIT, int HIGH, int... I> static inline vu zip(vu a, vu b, std::integer_sequence<int, I...>) {
-	return __builtin_shufflevector(a, b, (I / 4 * 4 + HIGH * 2 + I % 4 / (2 * UNIT) * UNIT + I % UNIT + I / UNIT % 2 * LANES)...);
+	return __builtin_shufflevector(
+	    a, b, (I / 4 * 4 + HIGH * 2 + I % 4 / (2 * UNIT) * UNIT + I % UNIT + I / UNIT % 2 * LANES)...);
 }
+
 // Calls word(j, v) for each word of `bytes` bytes at `at` of LANES rows: v has that word of every row. A last word
 // that is cut short is filled up with zeros.
 template <class F> static inline void each_word(const char* const* p, size_t at, uint32_t bytes, F word) {
@@ -76,6 +78,12 @@ template <class F> static inline void each_word(const char* const* p, size_t at,
 		m[2] = zip<2, 0>(t[1], t[3], lanes), m[3] = zip<2, 1>(t[1], t[3], lanes);
 		for (uint32_t i = 0; 4 * i < n; i++) word(done / 4 + i, m[i]);
 	}
+}
+
+// Asks for the same bytes of the next block: LANES rows are more streams than hardware prefetchers follow.
+static inline void prefetch_rows(const char* const* p, size_t at, uint32_t bytes) {
+	for (uint32_t b = 0; b < bytes; b += 64)
+		for (int l = 0; l < LANES; l++) __builtin_prefetch(p[l] + at + bytes + b);
 }
 
 // The two 16-bit floats of each word, widened.
@@ -120,6 +128,7 @@ static inline void each_code_word(const WeightRows& w, uint32_t panel, uint32_t 
 	const char* p[LANES];
 	for (uint32_t l = 0; l < LANES; l++)
 		p[l] = static_cast<const char*>(w.values) + w.row(panel * LANES + l) * (size_t(w.in_dim) * BITS / 8);
+	prefetch_rows(p, size_t(k0) * BITS / 8, n * BITS / 8);
 	each_word(p, size_t(k0) * BITS / 8, n * BITS / 8, word);
 }
 

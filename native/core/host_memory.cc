@@ -18,7 +18,12 @@ namespace lw {
 namespace {
 
 // From the heap under a sanitizer, which then sees both ends of every block.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LW_SANITIZED
+#endif
+#endif
+#if defined(LW_SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool from_heap = true;
 #else
 constexpr bool from_heap = false;

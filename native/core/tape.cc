@@ -17,6 +17,7 @@ struct checker {
 	bool needs_memory;
 	lw_error* error;
 	uint32_t index;
+	std::vector<uint32_t> read, written;  // slots that records since the last wait read and write
 
 	const record& r() const { return t.records[index]; }
 	const kernel_info& kernel() const { return kernel_table()[r().kernel]; }
@@ -132,8 +133,10 @@ struct checker {
 			return LW_STATUS_OK;
 		}
 		if (x.flags & TENSOR_OUT && range.memory->read_only) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) writes slot %u, which is read-only", index, op().name, s);
-		bool in_words = dtype == LW_DTYPE_F32 || dtype == LW_DTYPE_U32;
-		if (!(x.flags & TENSOR_WEIGHT && !(x.flags & TENSOR_OUT)) && in_words && range.offset % 4) LW_REFUSE_RECORD("Cannot load tape: record %u (%s): slot %u is not aligned to 4 bytes", index, op().name, s);
+		// Weights that are only read lie where a file has them; kernels load those by bytes.
+		uint32_t unit = dtype == LW_DTYPE_F32 || dtype == LW_DTYPE_U32 ? 4 : dtype == LW_DTYPE_I8 ? 1 : 2;
+		bool anywhere = x.flags & TENSOR_WEIGHT && !(x.flags & TENSOR_OUT);
+		if (!anywhere && range.offset % unit) LW_REFUSE_RECORD("Cannot load tape: record %u (%s): slot %u is not aligned to %u bytes", index, op().name, s, unit);
 		return LW_STATUS_OK;
 	}
 
@@ -173,6 +176,30 @@ struct checker {
 		return LW_STATUS_OK;
 	}
 
+	// Without a wait a record may not touch what an earlier one writes, nor write what an earlier one touches:
+	// kernels check an index that they read from memory and rely on it to stay as it was.
+	int32_t waits() {
+		if (r().flags & LW_FLAG_WAIT) {
+			read.clear();
+			written.clear();
+		}
+		for (int pass = 0; pass < 2; pass++)
+			for (const tensor_info& x : op().tensors)
+				for (uint32_t p = 0; p < (x.flags & TENSOR_WEIGHT ? 3u : 1u); p++) {
+					uint32_t s = r().slots[x.slot + p];
+					if (pass && x.flags & TENSOR_IN) read.push_back(s);
+					if (pass && x.flags & TENSOR_OUT) written.push_back(s);
+					if (!pass && (meets(s, written) || (x.flags & TENSOR_OUT && meets(s, read)))) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) shares slot %u with an earlier record that it does not wait for", index, op().name, s);
+				}
+		return LW_STATUS_OK;
+	}
+
+	bool meets(uint32_t slot, const std::vector<uint32_t>& others) const {
+		for (uint32_t other : others)
+			if (overlap(slot, other)) return true;
+		return false;
+	}
+
 	bool overlap(uint32_t a, uint32_t b) const {
 		if (a == LW_NO_SLOT || b == LW_NO_SLOT) return false;
 		const slot_range &x = t.slots[a], &y = t.slots[b];
@@ -186,6 +213,7 @@ struct checker {
 			if (!bad) bad = rules();
 			if (!bad) bad = tensors();
 			if (!bad) bad = aliases();
+			if (!bad) bad = waits();
 			if (bad) return bad;
 		}
 		return LW_STATUS_OK;
@@ -209,7 +237,7 @@ int32_t check_tape(const void* bytes, uint64_t n_bytes, std::vector<slot_range> 
 	t->step_slot = step_slot;
 	if (step_slot != LW_NO_SLOT && (step_slot >= t->slots.size() || t->slots[step_slot].bytes < LW_STEP_WORDS * 4 || t->slots[step_slot].offset % 4 || (needs_memory && !t->slots[step_slot].memory)))
 		return LW_REFUSE(error, "Cannot load tape: slot %u is no step block", step_slot);
-	checker c{*t, device, needs_memory, error, 0};
+	checker c{*t, device, needs_memory, error, 0, {}, {}};
 	if (int32_t bad = c.all()) return bad;
 	*out = std::move(t);
 	return LW_STATUS_OK;

@@ -1,6 +1,7 @@
 // The CPU player: records between two waits run as one job of the pool.
 #include <chrono>
 #include <cstring>
+#include <system_error>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -168,8 +169,13 @@ uint32_t count() {
 	return n;
 }
 
-int32_t open(uint32_t index, uint32_t threads, std::unique_ptr<player>* out, lw_error*) {
-	*out = std::make_unique<cpu_player>(*usable_level(index), index, threads ? threads : usable_processors());
+int32_t open(uint32_t index, uint32_t threads, std::unique_ptr<player>* out, lw_error* error) {
+	if (threads == 0) threads = usable_processors();
+	try {
+		*out = std::make_unique<cpu_player>(*usable_level(index), index, threads);
+	} catch (const std::system_error& e) {
+		return fail(error, LW_STATUS_DEVICE, LW_NO_RECORD, e.code().value(), "Cannot start %u threads: %.150s", threads, e.what());
+	}
 	return LW_STATUS_OK;
 }
 

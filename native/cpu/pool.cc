@@ -36,10 +36,18 @@ void* new_scratch() {
 pool::pool(uint32_t threads) {
 	if (threads < 1) threads = 1;
 	for (uint32_t i = 0; i < threads; i++) scratch_.emplace_back(new_scratch(), free);
-	for (uint32_t i = 1; i < threads; i++) workers_.emplace_back(&pool::work, this, scratch_[i].get());
+	try {
+		for (uint32_t i = 1; i < threads; i++) workers_.emplace_back(&pool::work, this, scratch_[i].get());
+	} catch (...) {
+		// A thread that is neither joined nor detached would end the process.
+		stop();
+		throw;
+	}
 }
 
-pool::~pool() {
+pool::~pool() { stop(); }
+
+void pool::stop() {
 	{
 		std::lock_guard<std::mutex> lock(mutex_);
 		stop_ = true;

@@ -34,6 +34,7 @@ private:
 		void* context;
 		uint32_t tasks;
 	};
+	void stop();
 	void work(void* scratch);
 	bool take(void* scratch);
 

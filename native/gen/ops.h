@@ -542,3 +542,35 @@ struct token_nll_args {
 namespace token_nll_slot {
 enum { logits, step, history, nll };
 }
+
+// y[b] = sum_i x[b,i] modulo 2^32: measures how fast memory is read
+struct stream_read_args {
+	uint32_t blocks;
+	uint32_t dim;
+};
+namespace stream_read_slot {
+enum { x, y };
+}
+
+// y[b,i] = x[b,i]: measures how fast memory is read and written
+struct stream_copy_args {
+	uint32_t blocks;
+	uint32_t dim;
+};
+namespace stream_copy_slot {
+enum { x, y };
+}
+
+// w[o,i] = scale * code + bias with codes and scales hashed from seed and place (formats/random.ts)
+struct random_affine_args {
+	uint32_t out;
+	uint32_t in_dim;
+	uint32_t seed_lo;
+	uint32_t seed_hi;
+	float step;
+};
+namespace random_affine_slot {
+enum { w, w_scales, w_biases };
+}
+// X(variant)
+#define LW_VARIANTS_random_affine(X) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)

@@ -1,10 +1,10 @@
 /** Devices, memory and tapes as handles: what is refused, and what outlives what. */
 import assert from "node:assert/strict";
 import { Device, NativeError, readRing, STATUS } from "../../ffi/abi/handle.ts";
-import { NO_SLOT } from "../../ffi/abi/layout.ts";
 import { encodeTape } from "../../ffi/tape/encode.ts";
 import { planTape } from "../../ffi/tape/plan.ts";
 import { Tape } from "../../ffi/tape/tape.ts";
+import { gemv } from "../../kernels/ops/gemv/op.ts";
 import { rmsNorm } from "../../kernels/ops/rms_norm/op.ts";
 import { HALT, STEP, STEP_WORDS } from "../../kernels/step.ts";
 import { BoundTape } from "../tape/bound_tape.ts";
@@ -133,8 +133,23 @@ Deno.test("handles: bindings are checked", () => {
   using foreign = other.alloc(64);
   const mixed = [{ memory: foreign, offset: 0, bytes: 64 }, ...good.slice(1)];
   refused(() => cpu.load(bytes, mixed, null), /memory of another device/);
-  // A weight may lie anywhere in a file.
-  cpu.load(bytes, [good[0], at(65, 32), ...good.slice(2)], NO_SLOT)[Symbol.dispose]();
+});
+
+Deno.test("handles: a weight may lie at any byte of a file, other floats only at a whole word", () => {
+  const t = new Tape();
+  const x = t.state("x", "f32", [1, 8]), y = t.state("y", "f32", [1, 3]);
+  t.emit(gemv, { x, w0: t.weight("w", "f32", [3, 8]), y }, { yCol: 0 });
+  const bytes = encodeTape(planTape(t));
+  using m = cpu.alloc(4096);
+  const load = (x: number, y: number, w: number) =>
+    cpu.load(bytes, [
+      { memory: m, offset: x, bytes: 32 },
+      { memory: m, offset: y, bytes: 12 },
+      { memory: m, offset: w, bytes: 96 },
+    ], null)[Symbol.dispose]();
+  for (const odd of [1, 2, 3]) load(0, 64, 128 + odd);
+  refused(() => load(2, 64, 128), /slot 0 is not aligned to 4 bytes/);
+  refused(() => load(0, 66, 128), /slot 1 is not aligned to 4 bytes/);
 });
 
 Deno.test("handles: a halt ends a run of plays before the next one", () => {

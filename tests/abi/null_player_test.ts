@@ -83,6 +83,7 @@ const BROKEN: [string, Uint8Array<ArrayBuffer>, RegExp, number | null][] = [
   ["a size beyond all limits", changed(0, WORDS, 0xffffffff), /has size/, 0],
   ["a word that the op does not have", changed(0, WORDS + 15, 1), /has size 1 in word 15/, 0],
   ["a broken constraint", changed(1, WORDS + 7, 1), /breaks constraint/, 1],
+  ["a missing wait", changed(1, 1, 0), /shares slot 2 with an earlier record/, 1],
   ["an output over an input", changed(0, SLOTS + 2, 0), /writes slot 0, which overlaps slot 0/, 0],
 ];
 

@@ -81,7 +81,7 @@ export const REPORT: InspectReport = {
     scratchBytes: 1e6,
     totalBytes: 2.2e7,
   }],
-  ignored: [{ what: "model.visual.*", why: "no vision" }],
+  notes: ["ignored 12 tensors of the vision tower"],
   warnings: ["layer-0 norm mean is 0.01"],
   refusals: [],
 };

@@ -30,6 +30,7 @@ export async function run(argv: readonly string[], setup: Setup = {}): Promise<R
     out: (text) => void (out += text),
     err: (text) => void (err += text),
     columns: () => 80,
+    reserveOut: () => {},
     readStdin: () =>
       Promise.resolve(typeof stdin === "string" ? new TextEncoder().encode(stdin) : stdin),
     interrupt: () => ({

@@ -43,7 +43,18 @@ Deno.test("every command has help with examples", async () => {
   const names = [...out.matchAll(/^ {2}(\w+) \S/gm)].map((m) => m[1]).filter((n) => n !== "help");
   assert.deepEqual(
     names.toSorted(),
-    ["bench", "completions", "devices", "doctor", "explain", "generate", "inspect", "perplexity"],
+    [
+      "bench",
+      "compare",
+      "completions",
+      "devices",
+      "doctor",
+      "explain",
+      "generate",
+      "inspect",
+      "perplexity",
+      "plot",
+    ],
   );
   for (const name of names) {
     const help = await run([name, "--help"]);

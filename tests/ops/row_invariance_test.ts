@@ -13,7 +13,7 @@ import { type CaseData, caseData, partsByTensor, recordCase } from "./record_cas
 import { type Parts, shapeOf } from "./tensor_data.ts";
 
 const ROWS = 16;
-const FLOPS_MAX = 4e6;
+const FLOPS_MAX = 4e6, BYTES_MAX = 1 << 20;
 
 /** Forms for more than 16 rows, which trade this promise for matrix units; moe_sort has no rows of results. */
 const MATRIX_FORMS =
@@ -92,7 +92,8 @@ function rowCases(op: Op, variant: Dtypes): OpCase[] {
   const fitting = op.cases.flatMap((sizes) => {
     const c = opCase(op, variant, withRows(sizes, ROWS));
     // A position that wraps around means another position for a later row played alone.
-    return c && flopsOf(c) <= FLOPS_MAX && !((c.sizes.pos ?? 0) + ROWS > 2 ** 32) ? [c] : [];
+    if (!c || c.sizes.pos + ROWS > 2 ** 32 || flopsOf(c) > FLOPS_MAX) return [];
+    return recordCase(c).arena.bytes <= BYTES_MAX ? [c] : [];
   }).sort((a, b) => flopsOf(a) - flopsOf(b));
   return [...new Set([fitting[Math.min(1, fitting.length - 1)], fitting[fitting.length - 1]])];
 }

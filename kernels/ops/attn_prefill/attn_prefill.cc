@@ -12,11 +12,11 @@ namespace LW_CPU_NAMESPACE {
 constexpr int QUERIES = 48;
 constexpr int KEYS = 64;
 constexpr int HEADS = 8;     // heads of one key head that share a walk
-constexpr int VECTORS = 3;   // register tile: TILE x VECTORS accumulators
+// Register tile: TILE x VECTORS accumulators.
 #if defined(__AVX512F__) || defined(__ARM_NEON)
-constexpr int TILE = 8;
+constexpr int TILE = 8, VECTORS = 3;
 #else
-constexpr int TILE = 4;
+constexpr int TILE = 4, VECTORS = 2;
 #endif
 constexpr int DEPTH = 64;    // dims of the queries that stay in the first cache while keys pass
 
@@ -98,13 +98,18 @@ static inline void prefill_weights(float* score, int n, int first, bool masked, 
 	store(max_, m);
 }
 
-template <int D> static void prefill_tile(PrefillScratch<D>& w, PrefillHead<D>& head, int vectors, int n, int first, bool masked) {
+// One head over one tile of n keys. Meanwhile `bytes` from nextK and from nextV on are prefetched.
+template <int D> static void prefill_tile(PrefillScratch<D>& w, PrefillHead<D>& head, int vectors, int n, int first, bool masked, const uint8_t* nextK, const uint8_t* nextV, size_t bytes) {
 	constexpr int STRIDE = PrefillScratch<D>::STRIDE;
 	in_tiles<VECTORS>(0, vectors, [&](auto v, int at) {
 		const int c = at * LANES;
 		for (int d = 0; d < D; d += DEPTH)
-			for (int j = 0; j < n; j += TILE)
+			for (int j = 0; j < n; j += TILE) {
+				const size_t share = bytes / (D / DEPTH * (KEYS / TILE)), i = d / DEPTH * (KEYS / TILE) + j / TILE;
+				if (at == 0) prefetch(nextK + i * share, share);
+				if (at == 0) prefetch(nextV + i * share, share);
 				prefill_scores<v, STRIDE>(&w.keys[j][d], &head.q[d][c], d == 0, &w.score[j][c]);
+			}
 		for (int u = 0; u < v; u++) {
 			const int cu = c + u * LANES;
 			prefill_weights(&w.score[0][cu], n, first, masked, w.seen + cu, head.max + cu, head.sum + cu, w.rescale + cu);
@@ -143,12 +148,13 @@ template <class V> static void prefill_heads(const attn_prefill_args& a, void* c
 		const int n = w.seen[rows - 1] - first < KEYS ? w.seen[rows - 1] - first : KEYS;
 		for (int j = 0; j < n; j++) {
 			const size_t at = R::bytes(D) * (size_t(first) + j);
-			for (int d = 0; d < D; d += LANES) store(w.keys[j] + d, R::at(k + at, D, d));
-			for (int d = 0; d < D; d += LANES) store(w.values[j] + d, R::at(v + at, D, d));
+			R::widen(k + at, D, w.keys[j]);
+			R::widen(v + at, D, w.values[j]);
 		}
 		for (int j = n; j % TILE; j++) memset(w.keys[j], 0, sizeof w.keys[j]);
+		const size_t next = R::bytes(D) * (size_t(first) + KEYS), share = R::bytes(D) * KEYS / heads;
 		for (int i = 0; i < heads; i++)
-			prefill_tile<D>(w, w.head[i], vectors, n, first, first + n > w.seen[0]);
+			prefill_tile<D>(w, w.head[i], vectors, n, first, first + n > w.seen[0], k + next + i * share, v + next + i * share, share);
 	}
 	for (int i = 0; i < heads; i++) {
 		const PrefillHead<D>& h = w.head[i];

@@ -1,5 +1,5 @@
 // y[r,h,d] = o[r,h,d] / sqrt(mean_d(o[r,h,d]^2) + eps) * w[d] * silu(z), z = proj[r, zCol + h*headDim + d].
-// One task takes one head of one row. zCol + vHeads*headDim <= projStride, or nothing is done.
+// One task takes one head of one row.
 #include "kernels/shared/sum_squares.h"
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
@@ -13,7 +13,6 @@ LW_CPU_KERNEL(gated_rms_norm) {
 	const auto* w = static_cast<const float*>(slots[gated_rms_norm_slot::w]);
 	auto* y = static_cast<float*>(slots[gated_rms_norm_slot::y]);
 	const uint32_t n = a.head_dim;
-	if (uint64_t(a.v_heads) * n + a.z_col > a.proj_stride) return;
 	const uint64_t tasks = uint64_t(a.rows) * a.v_heads;
 	for (uint32_t task = begin; task < end && task < tasks; task++) {
 		const uint32_t r = task / a.v_heads, h = task % a.v_heads;

@@ -15,26 +15,23 @@ namespace {
 
 constexpr uint32_t C = 64;
 // A tile of MR rows and NV vectors of columns is held in registers.
-#if defined(__AVX512F__)
-constexpr uint32_t MR = 8, NV = 2;
-#elif defined(__ARM_NEON)
+#if defined(__AVX512F__) || defined(__ARM_NEON)
 constexpr uint32_t MR = 8, NV = 2;
 #else
 constexpr uint32_t MR = 4, NV = 2;
 #endif
 constexpr uint32_t PANEL = NV * LANES;
-constexpr uint32_t DIM_PAD = (GDN_DIM_MAX + PANEL - 1) / PANEL * PANEL;
 
 struct chunk_scratch {
 	float q[C * GDN_DIM_MAX], k[C * GDN_DIM_MAX];  // [i][dim]
 	float kt[C * GDN_DIM_MAX];                     // panels of K^T: [j / PANEL][dim][PANEL]
-	float s[DIM_PAD * GDN_DIM_MAX];                // panels of S^T: [v / PANEL][dim][PANEL]
+	float s[GDN_DIM_MAX * GDN_DIM_MAX];            // panels of S^T: [v / PANEL][dim][PANEL]
 	float x[C * PANEL];                            // one panel of X
 	float a[C * C], p[C * C], d[C * C];            // [i][j]; a holds -A
 	float beta[C], grown[C], rest[C];              // beta, e^G[i], exp(G[last] - G[i])
 };
 static_assert(sizeof(chunk_scratch) <= LW_THREAD_SCRATCH_BYTES, "a chunk must fit a thread's scratch");
-static_assert(C % PANEL == 0 && C % MR == 0 && 16 % MR == 0, "tiles must divide a chunk");
+static_assert(C % PANEL == 0 && GDN_DIM_MAX % PANEL == 0 && C % MR == 0 && 16 % MR == 0, "tiles must divide what they cover");
 
 struct tile {
 	vf c[MR][NV];

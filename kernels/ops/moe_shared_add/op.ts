@@ -12,7 +12,7 @@ export const moeSharedAdd = defineOp({
     logits: { axes: ["rows", "logitStride"], dtypes: ["f32"], role: "in" },
   },
   params: { gateCol: "u32" },
-  constraints: [{ sum: ["gateCol"], atMost: "logitStride" }],
+  constraints: [{ sum: ["gateCol", [1]], atMost: "logitStride" }],
   tasks: (s) => s.rows * Math.ceil(s.dim / CHUNK),
   reference: ({ moe, shared, logits }, { gateCol }, { rows, dim, logitStride }) => {
     for (let r = 0; r < rows; r++) {

@@ -9,7 +9,8 @@ function appended(s: Sizes, at: Traffic): number {
 
 export const qkNormRopeAppend = defineOp({
   name: "qk_norm_rope_append",
-  doc: "q[r,h] = rope(rms(query) * qNorm), kCache[g,p] = rope(rms(key) * kNorm), vCache[g,p] = value, " +
+  doc:
+    "q[r,h] = rope(rms(query) * qNorm), kCache[g,p] = rope(rms(key) * kNorm), vCache[g,p] = value, " +
     "p = pos+r, of the row qkv[r] = (query | gate per head, keys, values)",
   tensors: {
     qkv: { axes: ["rows", "qkvWidth"], dtypes: ["f32"], role: "in" },
@@ -19,7 +20,12 @@ export const qkNormRopeAppend = defineOp({
     step: { axes: ["stepWords"], dtypes: ["u32"], role: "in" },
     q: { axes: ["rows", "qHeads", "headDim"], dtypes: ["f32"], role: "out" },
     kCache: { axes: ["kvHeads", "ctx", "headDim"], dtypes: KV_DTYPES, role: "inout" },
-    vCache: { axes: ["kvHeads", "ctx", "headDim"], dtypes: KV_DTYPES, role: "inout", sameAs: "kCache" },
+    vCache: {
+      axes: ["kvHeads", "ctx", "headDim"],
+      dtypes: KV_DTYPES,
+      role: "inout",
+      sameAs: "kCache",
+    },
   },
   params: { eps: "f32" },
   constraints: [
@@ -31,7 +37,13 @@ export const qkNormRopeAppend = defineOp({
   tasks: (s) => s.rows,
   reference: ({ qkv, qNorm, kNorm, invFreq, step, q, kCache, vCache }, { eps }, s) => {
     const { headDim, qHeads, kvHeads, rotHalf } = s;
-    const normRope = (from: number, weight: Float64Array, pos: number, to: Float64Array, at: number) => {
+    const normRope = (
+      from: number,
+      weight: Float64Array,
+      pos: number,
+      to: Float64Array,
+      at: number,
+    ) => {
       let sum = 0;
       for (let d = 0; d < headDim; d++) sum += qkv[from + d] ** 2;
       const scale = 1 / Math.sqrt(sum / headDim + eps);
@@ -60,7 +72,7 @@ export const qkNormRopeAppend = defineOp({
   },
   // 16-bit caches may differ in the last place, q8 by one step of a group's scale.
   tolerance: {
-    f32: { rel: 2e-6, ofRms: 1e-6 },
+    f32: { rel: 1e-6, ofRms: 5e-7 },
     f16: { rel: 1e-3, ofRms: 1e-6 },
     bf16: { rel: 8e-3, ofRms: 1e-6 },
     q8: { rel: 0, ofRms: 0.04 },

@@ -6,6 +6,7 @@
 // One task does one row, so that its angles are computed once. A position outside the caches is not
 // appended. A qkv row too short for the heads: nothing is done.
 #include "kernels/shared/attention.h"
+#include "kernels/shared/sum_squares.h"
 #include "native/gen/ops.h"
 
 namespace LW_CPU_NAMESPACE {
@@ -19,13 +20,7 @@ struct RowScratch {
 };
 
 static void norm_rope(const float* x, const float* w, float eps, uint32_t dim, uint32_t half, const RowScratch& s, float* y) {
-	vf squares = zero();
-	for (uint32_t d = 0; d < dim; d += LANES) {
-		vf v = load(x + d);
-		squares = fma(v, v, squares);
-	}
-	vf scale = splat(1.f / std::sqrt(sum(squares) / float(dim) + eps));
-	for (uint32_t d = 0; d < dim; d += LANES) store(y + d, load(x + d) * scale * load(w + d));
+	scale_row(y, x, w, 1.f / std::sqrt(sum_squares(x, dim) / float(dim) + eps), dim);
 	for (uint32_t j = 0; j < half; j += LANES) {
 		const int n = half - j < uint32_t(LANES) ? int(half - j) : LANES;
 		vf a = load_n(y + j, n), b = load_n(y + j + half, n), c = load_n(s.cosines + j, n), i = load_n(s.sines + j, n);

@@ -4,7 +4,8 @@ import { roundEven } from "../../formats/affine.ts";
 
 export const quantAct8 = defineOp({
   name: "quant_act8",
-  doc: "scales[r,g] = max|x| / 127 over 32 elements, codes = round(x / scale), sums = scale * sum(codes)",
+  doc:
+    "scales[r,g] = max|x| / 127 over 32 elements, codes = round(x / scale), sums = scale * sum(codes)",
   tensors: {
     x: { axes: ["rows", "dim"], dtypes: ["f32"], role: "in" },
     codes: { axes: ["rows", "dim"], dtypes: ["i8"], role: "out" },

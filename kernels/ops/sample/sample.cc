@@ -22,7 +22,7 @@ constexpr uint32_t BUCKETS = 2048;
 
 struct sample_scratch {
 	double histogram[BUCKETS];
-	float block_max[(1u << 24) / BLOCK];
+	float block_max[LW_AXIS_MAX / BLOCK];
 };
 static_assert(sizeof(sample_scratch) <= LW_THREAD_SCRATCH_BYTES, "one maximum a block must fit a thread's scratch");
 

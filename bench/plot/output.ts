@@ -1,0 +1,67 @@
+/** From report files to picture files. Reads, writes and names them; what is in them is made elsewhere. */
+import { basename, join } from "node:path";
+import { UserError } from "../../engine/errors.ts";
+import { readReport, writeWhole } from "../report_file.ts";
+import { drawPictures, type Pictures } from "./draw.ts";
+import { renderPage } from "./page.ts";
+import { DARK, LIGHT } from "./palette.ts";
+import type { PlotFormat, PlotKind, PlotTheme } from "./picture.ts";
+import { standaloneSvg } from "./sheet.ts";
+import type { Source } from "./source.ts";
+
+export interface PlotRequest {
+  readonly reports: readonly string[];
+  readonly out: string;
+  readonly formats: readonly PlotFormat[];
+  readonly kinds: readonly PlotKind[];
+  /** Of SVG and PNG files; a page follows its reader. */
+  readonly theme: PlotTheme;
+}
+
+export interface PlotResult extends Pick<Pictures, "empty" | "omitted"> {
+  readonly files: readonly string[];
+}
+
+/** Reads reports under names that tell them apart: the file's, or the path where files share a name. */
+export async function readSources(paths: readonly string[]): Promise<Source[]> {
+  const distinct = [...new Set(paths)];
+  const names = distinct.map((path) => basename(path));
+  const unique = new Set(names).size === names.length;
+  return await Promise.all(distinct.map(async (path, i) => ({
+    name: unique ? names[i] : path,
+    report: await readReport(path),
+  })));
+}
+
+/** Draws what the reports hold and writes it. Throws UserError when that is nothing. */
+export async function writePlots(request: PlotRequest): Promise<PlotResult> {
+  const sources = await readSources(request.reports);
+  const { pictures, empty, omitted } = drawPictures(sources, request.kinds);
+  if (pictures.length === 0) {
+    throw new UserError(`Nothing to draw in ${sources.map((s) => s.name).join(", ")}`, {
+      details: [
+        ...empty.map(({ kind, why }) => `${kind}: ${why}`),
+        ...omitted.map((o) => `${o.row} of ${o.source}: ${o.why}`),
+      ],
+    });
+  }
+  await Deno.mkdir(request.out, { recursive: true });
+  const files: string[] = [];
+  const write = async (name: string, content: string | Uint8Array) => {
+    const path = join(request.out, name);
+    await writeWhole(path, content);
+    files.push(path);
+  };
+  const wants = (format: PlotFormat) => request.formats.includes(format);
+  const palette = request.theme === "dark" ? DARK : LIGHT;
+  for (const picture of pictures) {
+    const svg = standaloneSvg(picture, palette);
+    if (wants("svg")) await write(`${picture.name}.svg`, svg);
+    if (wants("png")) {
+      const { renderPng } = await import("./png.ts");
+      await write(`${picture.name}.png`, await renderPng(svg));
+    }
+  }
+  if (wants("html")) await write("report.html", renderPage(pictures, sources, omitted));
+  return { files, empty, omitted };
+}

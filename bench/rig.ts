@@ -1,0 +1,174 @@
+/**
+ * The real rig: devices and models opened as cells need them, one session at a time, and this machine's clock
+ * and counters. Decides nothing about what is measured.
+ */
+import type { Device, Env, Progress } from "../engine/api_types.ts";
+import { UserError } from "../engine/errors.ts";
+import { type LoadedModel, openDevice, openModel } from "../engine/model.ts";
+import { perplexity } from "../engine/perplexity.ts";
+import { Session } from "../engine/session.ts";
+import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
+import { farBandwidth, readBandwidth } from "./anchor.ts";
+import { monotonicClock } from "./clock.ts";
+import { type Energy, energyMeter, systemHost } from "./energy.ts";
+import { CHECK_ROWS, LiveEngine } from "./live.ts";
+import { captureEnvironment, peakMemory, readMachine } from "./machine.ts";
+import { modelIdentity } from "./identity.ts";
+import { PASSAGE } from "./passage.ts";
+import type { BenchEngine, EngineSettings, MachineReading, PerplexityRun, Rig } from "./port.ts";
+import { Prompt } from "./prompt.ts";
+import type { Environment, ModelIdentity, Spec } from "./report.ts";
+
+export { CHECK_ROWS };
+
+export interface RigOptions {
+  readonly spec: Spec;
+  readonly env: Env;
+  /** The native library's file; undefined: the one that make built. */
+  readonly library?: string;
+  readonly onProgress?: (p: Progress) => void;
+}
+
+export class LiveRig implements Rig {
+  readonly clock = monotonicClock;
+  #device: { readonly threads: number; readonly device: Device } | null = null;
+  #model: LoadedModel | null = null;
+  #engine: LiveEngine | null = null;
+  #prompt: Prompt | null = null;
+  #peak: number | null = null;
+
+  private constructor(
+    readonly o: RigOptions,
+    readonly energy: Energy,
+    readonly baseline: number | null,
+  ) {}
+
+  static async open(o: RigOptions): Promise<LiveRig> {
+    return new LiveRig(o, await energyMeter(o.spec.device, systemHost), await peakMemory());
+  }
+
+  /** The environment with the bandwidth of memory beyond the caches, measured now. */
+  async environment(threads: number): Promise<Environment> {
+    const device = this.#open(threads);
+    const fair = device.info.kind === "null" ? null : await farBandwidth(device, this.clock);
+    return await captureEnvironment(device, fair);
+  }
+
+  /** Opens the model; throws what a user has to be told when that cannot be. */
+  async identity(threads: number): Promise<ModelIdentity> {
+    return await modelIdentity(await this.#load(threads));
+  }
+
+  async open(settings: EngineSettings, ctx: number): Promise<BenchEngine> {
+    this.#engine?.[Symbol.dispose]();
+    this.#engine = null;
+    const model = await this.#load(settings.threads);
+    this.#prompt ??= await this.#makePrompt(model);
+    this.#engine = new LiveEngine(model, settings, this.#prompt, ctx);
+    await this.#see();
+    return this.#engine;
+  }
+
+  async load(settings: EngineSettings): Promise<void> {
+    this.#forgetModel();
+    await this.#load(settings.threads);
+  }
+
+  async perplexity(settings: EngineSettings): Promise<PerplexityRun> {
+    const asked = this.o.spec.perplexity!;
+    const model = await this.#load(settings.threads);
+    const all = model.tokenizer.encode(await readText(asked.file));
+    const ids = asked.tokens === null ? all : all.subarray(0, asked.tokens);
+    const { kv, prefillRows } = settings;
+    using session = new Session(model, { ctx: asked.window, kv, prefillRows });
+    const { nll, perplexity: value, predictions } = await perplexity(session, ids, {
+      window: asked.window,
+      onProgress: this.o.onProgress,
+    });
+    return { nll, perplexity: value, predictions };
+  }
+
+  async readBandwidth(settings: EngineSettings, bytes: number): Promise<number> {
+    return await readBandwidth(this.#open(settings.threads), bytes, this.clock);
+  }
+
+  async reading(): Promise<MachineReading> {
+    await this.#see();
+    return await readMachine();
+  }
+
+  memoryPeak() {
+    return { peak: this.#peak, baseline: this.baseline };
+  }
+
+  async #see(): Promise<void> {
+    const now = await peakMemory();
+    if (now !== null) this.#peak = Math.max(this.#peak ?? 0, now);
+  }
+
+  #open(threads: number): Device {
+    if (this.#device?.threads === threads) return this.#device.device;
+    this.#forgetModel();
+    this.#device?.device[Symbol.dispose]();
+    this.#device = null;
+    const kind = DEVICE_KINDS.find((k) => k === this.o.spec.device);
+    if (!kind) throw new UserError(`Unknown device ${this.o.spec.device}.`);
+    const device = openDevice({ kind, threads, library: this.o.library });
+    this.#device = { threads, device };
+    return device;
+  }
+
+  async #load(threads: number): Promise<LoadedModel> {
+    const device = this.#open(threads);
+    if (this.#model) return this.#model;
+    const { spec, env, onProgress } = this.o, { synthetic } = spec;
+    this.#model = await openModel(spec.model, {
+      device,
+      env,
+      onProgress,
+      plan: spec.plan,
+      quantize: spec.quantize ?? undefined,
+      synthetic: synthetic
+        ? {
+          seed: synthetic.seed,
+          routing: synthetic.routing,
+          layers: synthetic.layers ?? undefined,
+          experts: synthetic.experts ?? undefined,
+          vocab: synthetic.vocab ?? undefined,
+        }
+        : undefined,
+    });
+    return this.#model;
+  }
+
+  #forgetModel(): void {
+    this.#engine?.[Symbol.dispose]();
+    this.#engine = null;
+    this.#model?.[Symbol.dispose]();
+    this.#model = null;
+  }
+
+  async #makePrompt(model: LoadedModel): Promise<Prompt> {
+    const { tokens, seed, text_file: file } = this.o.spec;
+    const options = { tokens, seed, vocab: model.vocabUsed };
+    if (tokens !== "text") return new Prompt(options);
+    const text = model.tokenizer.encode(file === null ? PASSAGE : await readText(file));
+    if (text.length === 0) throw new UserError(`${file} has no tokens: give a text with --text.`);
+    return new Prompt({ ...options, text });
+  }
+
+  [Symbol.dispose](): void {
+    this.#forgetModel();
+    this.#device?.device[Symbol.dispose]();
+    this.#device = null;
+  }
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (e) {
+    if (e instanceof Deno.errors.NotCapable) throw e;
+    throw new UserError(`Cannot read ${path}: ${(e as Error).message}`);
+  }
+}

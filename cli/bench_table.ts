@@ -1,0 +1,88 @@
+/** A report as a table for people. A number whose check failed is not shown. */
+import { rateText } from "../bench/formats/tables.ts";
+import type { Report, Row } from "../bench/report.ts";
+import { bytes, count, duration, type Paint, table } from "./print.ts";
+
+const COLUMNS = [
+  { title: "row" },
+  { title: "tok/s", right: true },
+  { title: "n", right: true },
+  { title: "first token", right: true },
+  { title: "GB/s", right: true },
+  { title: "limit", right: true },
+  { title: "ms lost", right: true },
+  { title: "peak", right: true },
+  { title: "" },
+] as const;
+
+export function reportTable(report: Report, paint: Paint): string {
+  const lines = [headOf(report)];
+  if (report.rows.length > 0) {
+    lines.push(table(COLUMNS, report.rows.map((row) => cellsOf(row, paint)), paint));
+  }
+  const moe = report.rows.find((row) => row.moe)?.moe;
+  if (moe) {
+    lines.push(
+      `experts: busiest ${
+        moe.imbalance.toFixed(2)
+      } times the mean over ${moe.sampled_tokens} tokens\n`,
+    );
+  }
+  return lines.join("");
+}
+
+function headOf({ model, env, tool }: Report): string {
+  const name = model ? [model.alias ?? model.path, model.synthetic ? "(synthetic)" : ""] : [];
+  const size = model
+    ? [model.quant, bytes(model.bytes_total), `${count(model.params_total)} parameters`]
+    : [];
+  const gpu = env.gpus[0]?.name;
+  const device = [gpu ?? env.cpu, env.library.isa, `${env.library.threads} threads`];
+  const memory = env.read_gb_s === null
+    ? []
+    : [`reads ${env.read_gb_s.toFixed(1)} GB/s, copies ${env.copy_gb_s?.toFixed(1)} GB/s`];
+  const commit = tool.commit ? `${tool.commit.slice(0, 8)}${tool.dirty ? "-dirty" : ""}` : "";
+  const line = (parts: readonly (string | null | undefined)[]) => parts.filter(Boolean).join(", ");
+  return `${line([name.filter(Boolean).join(" "), ...size])}\n` +
+    `${line([...device, ...memory, `lapwing ${tool.version} ${commit}`.trim()])}\n`;
+}
+
+function cellsOf(row: Row, paint: Paint): string[] {
+  const nothing = new Array<string>(COLUMNS.length - 3).fill("");
+  if (row.status !== "ok") {
+    return [row.id, "", ...nothing, paint("red", `${row.status}: ${row.error ?? ""}`)];
+  }
+  if (!row.check.ok) {
+    return [row.id, "", ...nothing, paint("red", `check failed: ${whyUnchecked(row)}`)];
+  }
+  const fixed = (x: number | null | undefined, digits: number, unit = "") =>
+    typeof x === "number" ? x.toFixed(digits) + unit : "";
+  const { limit } = row;
+  return [
+    row.id,
+    rateText(row) || (row.stats ? duration(row.stats.median_ns) : ""),
+    String(row.samples_ns.length),
+    row.ttft_ns === null ? "" : duration(row.ttft_ns),
+    fixed(limit?.gb_s, 2),
+    fixed(limit?.pct_of_measured_bw, 1, " %"),
+    fixed(limit?.ms_lost_per_token, 3),
+    typeof row.memory?.peak === "number" ? bytes(row.memory.peak) : "",
+    notesOf(row),
+  ];
+}
+
+function whyUnchecked({ check }: Row): string {
+  if (check.repeatable === false) return "repetitions gave different tokens";
+  if (check.first_divergence !== null) {
+    return `chunked and one-row prefill differ from token ${check.first_divergence} on`;
+  }
+  return `logits of chunked and one-row prefill differ by ${check.max_logit_nmse} (NMSE)`;
+}
+
+function notesOf({ quality, validity }: Row): string {
+  const notes = quality ? [`perplexity ${quality.perplexity.toFixed(4)}`] : [];
+  if (validity.verdict !== "valid") {
+    notes.push(`${validity.verdict}: ${validity.reasons.join(", ").replaceAll("_", " ")}`);
+  }
+  return notes.join("; ");
+}

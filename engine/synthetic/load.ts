@@ -1,0 +1,130 @@
+/**
+ * A model without a checkpoint: the config of a named architecture, perhaps reduced, and weights made on the
+ * device. Owns the choice of config and the order of work; recipe.ts says what each weight is.
+ */
+import { join } from "node:path";
+import type { Device } from "../../ffi/abi/handle.ts";
+import { encodeTape } from "../../ffi/tape/encode.ts";
+import { planTape } from "../../ffi/tape/plan.ts";
+import { Tape } from "../../ffi/tape/tape.ts";
+import { isAffine, packWeight, weightBytes } from "../../kernels/formats/affine.ts";
+import {
+  type ModelConfig,
+  weightList,
+  type WeightSpec,
+} from "../../kernels/models/qwen35_config.ts";
+import { randomAffine } from "../../kernels/ops/random_affine/op.ts";
+import { type CacheEnv, resolveModel } from "../aliases.ts";
+import type { Progress } from "../api_types.ts";
+import { modelConfig } from "../checkpoint/folder.ts";
+import { UserError } from "../errors.ts";
+import { refuseUnlessFree } from "../memory.ts";
+import { DeviceWeights } from "../weights.ts";
+import { type Recipe, recipeOf, type Routing } from "./recipe.ts";
+import { configJson, reduceConfig, type Reduction, SIZE_OF_ALIAS } from "./sizes.ts";
+
+export interface SyntheticOptions extends Reduction {
+  readonly seed?: number;
+  readonly bits?: 4 | 8;
+  readonly routing?: Routing;
+}
+
+export interface SyntheticModel {
+  readonly json: Readonly<Record<string, unknown>>;
+  readonly config: ModelConfig;
+  readonly options: Required<Pick<SyntheticOptions, "seed" | "bits" | "routing">> & Reduction;
+}
+
+/** The architecture of that name, or of the config.json of a model that is here. Throws UserError. */
+export async function syntheticModel(
+  name: string,
+  options: SyntheticOptions,
+  env: CacheEnv,
+): Promise<SyntheticModel> {
+  const { seed = 1, bits = 4, routing = "model", layers, experts, vocab } = options;
+  const json = reduceConfig(await configOf(name, env), { layers, experts, vocab });
+  const config = modelConfig(json, `config.json of ${name}`);
+  if (routing !== "model" && !config.moe) {
+    throw new UserError(
+      `${name} has no experts: --routing ${routing} means nothing. Leave it out.`,
+    );
+  }
+  return { json, config, options: { seed, bits, routing, layers, experts, vocab } };
+}
+
+async function configOf(name: string, env: CacheEnv): Promise<Record<string, unknown>> {
+  const size = Object.hasOwn(SIZE_OF_ALIAS, name) ? SIZE_OF_ALIAS[name] : undefined;
+  if (size) return configJson(size);
+  const { path } = await resolveModel(name, env);
+  const file = join(path, "config.json");
+  try {
+    return JSON.parse(await Deno.readTextFile(file));
+  } catch (cause) {
+    throw new UserError(
+      `${file} cannot be read: a synthetic model takes its sizes from there. ` +
+        `Give one of ${Object.keys(SIZE_OF_ALIAS).join(", ")}, or a folder with a config.json.`,
+      { cause },
+    );
+  }
+}
+
+/** Bytes of all weights as kernels read them. */
+export function syntheticBytes({ config, options }: SyntheticModel): number {
+  return weightList(config).reduce((sum, w) => {
+    const elements = w.shape.reduce((a, b) => a * b, 1);
+    const { values, scales, biases } = weightBytes(recipeOf(config, w, options).format, elements);
+    return sum + values + scales + biases;
+  }, 0);
+}
+
+/** Makes every weight on the device. Frees what it took when it fails. */
+export async function synthesise(
+  device: Device,
+  model: SyntheticModel,
+  name: string,
+  onProgress?: (p: Progress) => void,
+): Promise<DeviceWeights> {
+  const { config, options } = model;
+  refuseUnlessFree(
+    syntheticBytes(model),
+    `A synthetic ${name}`,
+    "Give --layers, --experts or --vocab to make it smaller.",
+  );
+  const made = new DeviceWeights(device);
+  try {
+    const list = weightList(config);
+    for (const [i, w] of list.entries()) {
+      await makeWeight(made, w, recipeOf(config, w, options));
+      onProgress?.({ stage: "making weights", done: i + 1, total: list.length });
+    }
+    return made;
+  } catch (e) {
+    made[Symbol.dispose]();
+    throw e;
+  }
+}
+
+async function makeWeight(made: DeviceWeights, w: WeightSpec, recipe: Recipe): Promise<void> {
+  const parts = made.add(w.name, recipe.format, w.shape);
+  if (recipe.kind === "hashed") {
+    const columns = w.shape[w.shape.length - 1];
+    const rows = w.shape.reduce((a, b) => a * b, 1) / columns;
+    const tape = new Tape();
+    const { seedLo, seedHi, step } = recipe;
+    tape.emit(
+      randomAffine,
+      { w: tape.weight("w", recipe.format, [rows, columns]) },
+      { seedLo, seedHi, step },
+    );
+    using loaded = made.device.load(encodeTape(planTape(tape)), parts, null);
+    await loaded.playAsync(1);
+    return;
+  }
+  const bytes = recipe.kind === "parts"
+    ? recipe.make()
+    : packWeight(recipe.format, recipe.values());
+  parts[0].memory.write(0, bytes.values);
+  if (!isAffine(recipe.format)) return;
+  parts[1].memory.write(0, bytes.scales);
+  parts[2].memory.write(0, bytes.biases);
+}
