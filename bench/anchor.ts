@@ -17,6 +17,8 @@ export interface Bandwidth {
   readonly read: number;
   /** Bytes read and written a second. */
   readonly copy: number;
+  /** Size of what was read. */
+  readonly bytes: number;
 }
 
 /**
@@ -50,6 +52,7 @@ export async function readBandwidth(device: Device, bytes: number, clock: Clock)
 export async function farBandwidth(device: Device, clock: Clock): Promise<Bandwidth> {
   using probe = new BandwidthProbe(device, Math.min(FAR_BYTES, spare(device) / 2), true);
   return {
+    bytes: probe.bytes,
     read: await fastest((times) => probe.read(times), probe.bytes, clock),
     copy: await fastest((times) => probe.copy(times), 2 * probe.bytes, clock),
   };

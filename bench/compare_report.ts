@@ -5,7 +5,7 @@
  */
 import * as v from "valibot";
 import { ORDERS, REJECT_REASONS } from "./pairs.ts";
-import { headSchema } from "./report.ts";
+import { headSchema, specSchema } from "./report.ts";
 import { OUTCOMES } from "./verdict.ts";
 
 export const COMPARE_SCHEMA = "lapwing-compare/1";
@@ -22,7 +22,7 @@ const subjectSchema = v.object({
   name: text,
   commit: v.nullable(text),
   library: v.nullable(v.object({ path: text, sha256: text })),
-  /** Identity of the TypeScript program; null: the one that compared. */
+  /** Identity of everything that decides what runs; null: files that no commit has. */
   program: v.nullable(text),
 });
 
@@ -107,6 +107,7 @@ export const noiseSchema = v.object({
 
 export const settingsSchema = v.object({
   model: text,
+  synthetic: specSchema.entries.synthetic,
   device: text,
   threads: v.nullable(count),
   kv: text,

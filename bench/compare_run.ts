@@ -84,7 +84,7 @@ async function measure(
   const a = start(builtBase, "base"), b = start(builtHead, "head");
   await a.opened();
   const { env, model } = await b.opened();
-  const fingerprint = fingerprintOf({ env, model: settings.model, quantize: settings.quantize });
+  const fingerprint = fingerprintOf({ env, ...settings });
   const noise = await readNoise(request.noiseFolder, fingerprint);
   const warnings = [...builtBase.warnings, ...builtHead.warnings, ...warningsOf(env)];
   announce(request, workloads, noise, warnings);
@@ -117,8 +117,8 @@ async function save(comparison: Comparison, path: string | undefined): Promise<v
 }
 
 function open(built: Built, s: CompareSettings, ctx: number) {
-  const { model, device, threads, kv, quantize, plan } = s;
-  return { model, library: built.library, device, threads, kv, quantize, plan, ctx };
+  const { model, synthetic, device, threads, kv, quantize, plan } = s;
+  return { model, synthetic, library: built.library, device, threads, kv, quantize, plan, ctx };
 }
 
 function refusePointless(base: Built, head: Built, aa: boolean): void {
@@ -137,6 +137,8 @@ function refusePointless(base: Built, head: Built, aa: boolean): void {
 
 /** Both subjects hold the model at the same time; mapped weights are shared. */
 async function refuseTooLarge({ settings, env }: CompareRequest, ctx: number): Promise<void> {
+  // A synthetic model has no file to look into; its workers refuse what does not fit.
+  if (settings.synthetic) return;
   const { memory } = await inspectCheckpoint(settings.model, env);
   const wanted = memory.filter((m) => m.ctx >= ctx)[0] ?? memory.at(-1);
   if (!wanted) return;

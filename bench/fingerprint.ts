@@ -1,15 +1,16 @@
 /** What must be the same for two measurements to be held against each other. Pure. */
 import { createHash } from "node:crypto";
-import type { Environment, Report } from "./report.ts";
+import type { Environment, Report, Spec } from "./report.ts";
 
 export interface Measured {
   readonly env: Environment;
   readonly model: string;
+  readonly synthetic: Spec["synthetic"];
   readonly quantize: number | null;
 }
 
 /** 16 hex digits over the machine, its drivers, the kernels in use and the model. */
-export function fingerprintOf({ env, model, quantize }: Measured): string {
+export function fingerprintOf({ env, model, synthetic, quantize }: Measured): string {
   const { os, machine, cpu, gpus, library } = env;
   const identity = {
     os,
@@ -18,6 +19,7 @@ export function fingerprintOf({ env, model, quantize }: Measured): string {
     gpus: gpus.map((g) => [g.name, g.driver]),
     library: [library.backend, library.isa, library.threads],
     model,
+    synthetic,
     quantize,
   };
   return createHash("sha256").update(JSON.stringify(identity)).digest("hex").slice(0, 16);
@@ -26,7 +28,7 @@ export function fingerprintOf({ env, model, quantize }: Measured): string {
 /** The fingerprint of a report. */
 export function reportFingerprint(report: Report): string {
   const { env, spec } = report;
-  return fingerprintOf({ env, model: spec.model, quantize: spec.quantize });
+  return fingerprintOf({ env, ...spec });
 }
 
 /** One line for people: what runs, and where. */

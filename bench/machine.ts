@@ -148,10 +148,15 @@ export function foreignTime(stat: string, self: string): number | null {
   return (user + nice + system + irq + softirq + steal - own[11] - own[12]) * TICK_NS;
 }
 
-/** High water mark of this process's resident memory, in bytes. */
+/** High water mark of this process's resident memory since resetPeakMemory(), in bytes. */
 export async function peakMemory(): Promise<number | null> {
   const line = LINUX ? /^VmHWM:\s*(\d+) kB$/m.exec(await text("/proc/self/status") ?? "") : null;
   if (line) return Number(line[1]) * 1024;
   const kilobytes = process.resourceUsage().maxRSS;
   return kilobytes > 0 ? kilobytes * 1024 : null;
+}
+
+/** Elsewhere than on Linux the mark is that of the whole run. */
+export async function resetPeakMemory(): Promise<void> {
+  if (LINUX) await Deno.writeTextFile("/proc/self/clear_refs", "5").catch(() => {});
 }

@@ -72,6 +72,8 @@ export interface RoutingFacts {
 
 /** A timed engine that also says what it runs. None of this is part of a timing. */
 export interface BenchEngine extends TimedEngine {
+  /** Positions that the model was made for. */
+  readonly contextMax: number;
   /** sha256 of the first `tokens` prompt ids. */
   promptDigest(tokens: number): Promise<string>;
   /** Makes ready whatever the calls of a piece of work would otherwise make when they are timed. */
@@ -84,7 +86,7 @@ export interface BenchEngine extends TimedEngine {
   cost(work: Work, routing: RoutingFacts | null): WorkCost;
   /** The play that a piece of work consists of, and its time record by record. */
   dispatch(work: Work, clock: Clock): Promise<Omit<Dispatch, "gap_ns">>;
-  memory(): Omit<RowMemory, "peak" | "baseline">;
+  memory(): Omit<RowMemory, "device_peak" | "peak" | "baseline">;
 }
 
 /** What one engine is opened with. */
@@ -128,6 +130,8 @@ export interface Rig extends Disposable {
   reading(): Promise<MachineReading>;
   /** Null with a reason where the machine does not tell. */
   readonly energy: EnergyMeter | { readonly absent: string };
-  /** High water mark of this process's memory, and what it was before any model was open. */
-  memoryPeak(): { readonly peak: number | null; readonly baseline: number | null };
+  /** Forgets the high water mark of this process's memory, where the system can. */
+  startPeak(): Promise<void>;
+  /** High water marks since, and this process's memory before any model was open. */
+  memoryPeak(): Promise<Pick<RowMemory, "device_peak" | "peak" | "baseline">>;
 }

@@ -58,8 +58,9 @@ export async function buildSubject(
   const { kind, name } = source;
   if (kind === "library") {
     const taken = await takeLibrary(source.path, folder);
+    const program = await ownProgram();
     return {
-      identity: { kind, name, commit: null, library: shown(taken, source.path), program: null },
+      identity: { kind, name, commit: null, library: shown(taken, source.path), program },
       program: PROGRAM,
       library: taken.path,
       warnings: taken.warnings,
@@ -114,6 +115,12 @@ async function make(tree: string, name: string): Promise<void> {
 async function programOf(commit: string): Promise<string> {
   const list = await git(["ls-tree", commit, "--", ...PROGRAM_PATHS]);
   return createHash("sha256").update(list ?? commit).digest("hex");
+}
+
+/** The same of this program; null where its files are not those of a commit. */
+async function ownProgram(): Promise<string | null> {
+  const changes = await git(["status", "--porcelain", "--", ...PROGRAM_PATHS]);
+  return changes === "" ? await programOf("HEAD") : null;
 }
 
 /** Whether two subjects cannot differ: the same library played by the same program. */

@@ -181,7 +181,7 @@ const dispatchSchema = v.object({
   kernels: v.array(v.object({ name: text, count })),
   encode_ns: count,
   device_ns: v.nullable(count),
-  gap_ns: v.nullable(v.pipe(v.number(), v.integer())),
+  gap_ns: v.nullable(count),
   plan: flags,
   tape_sha256: sha256,
 });
@@ -250,6 +250,8 @@ export const rowSchema = v.object({
     kv: count,
     state: count,
     scratch: count,
+    /** High water mark of what is allocated on the device, with the weights. */
+    device_peak: v.nullable(count),
     /** High water mark of this process, and what it had before the model was opened. */
     peak: v.nullable(count),
     baseline: v.nullable(count),

@@ -68,6 +68,8 @@ export interface CellFacts {
   readonly dispatch: Omit<Dispatch, "gap_ns">;
   readonly memory: RowMemory;
   readonly circumstances: Circumstances;
+  /** Positions that the model was made for. */
+  readonly contextMax: number;
   readonly energySource: Energy["source"] | { readonly absent: string };
 }
 
@@ -148,11 +150,15 @@ function checkOf({ samples, form }: CellFacts): RowCheck {
   };
 }
 
-/** Time of one play that its records do not account for; only decode is made of equal plays. */
+/**
+ * Time of one play that its records do not account for; only decode is made of equal plays. Records that are
+ * timed one by one may take longer than together.
+ */
 function gapOf({ cell, samples, dispatch }: CellFacts): number | null {
   const steps = decodeSteps(cell.work!);
   if (dispatch.device_ns === null || cell.kind !== "decode" || steps === 0) return null;
-  return Math.round(medianOf(samples.times.map((t) => t.ns)) / steps - dispatch.device_ns);
+  const gap = Math.round(medianOf(samples.times.map((t) => t.ns)) / steps - dispatch.device_ns);
+  return gap >= 0 ? gap : null;
 }
 
 function energyOf(facts: CellFacts, raw: RawRow): Energy | null {
@@ -169,14 +175,22 @@ function energyOf(facts: CellFacts, raw: RawRow): Energy | null {
 }
 
 /** Why a field is null, for those that a reader would look for. */
-function reasonsOf(row: Row, { energySource, samples }: CellFacts): Record<string, string> {
-  const out: Record<string, string> = {};
+function reasonsOf(row: Row, facts: CellFacts): Record<string, string> {
+  const { energySource, samples, contextMax } = facts, out: Record<string, string> = {};
+  if (row.params.n_depth + row.tokens_per_sample > contextMax) {
+    out.quality = `positions beyond the ${contextMax} that the model was made for`;
+  }
   if (row.energy === null && typeof energySource !== "string") out.energy = energySource.absent;
   if (row.stats && row.stats.median_tps === null) out["stats.median_tps"] = "no time was measured";
   else if (row.stats && row.stats.ci95 === null) out["stats.ci95"] = "one sample has no interval";
   if (row.stats?.drift_pct === null) out["stats.drift_pct"] = "fewer than three samples";
   if (row.stats?.steady_tps === null) {
     out["stats.steady_tps"] = "not timed behind the first 32 tokens";
+  }
+  if (row.dispatch?.gap_ns === null) {
+    out["dispatch.gap_ns"] = row.kind === "decode"
+      ? "records timed one by one took longer than the play"
+      : "plays of several sizes";
   }
   if (row.moe === null) out.moe = "the model has no experts";
   if (row.memory?.peak === null) out["memory.peak"] = "this system does not tell";

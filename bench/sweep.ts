@@ -157,6 +157,7 @@ class Sweep {
     }
     const cost = engine.cost(work, state.routing);
     const bandwidth = [await rig.readBandwidth(cell.settings, cost.playBytes)];
+    await rig.startPeak();
     const before = await rig.reading(), from = rig.clock.now();
     const meter = "joules" in rig.energy ? rig.energy : null;
     const samples = await takeSamples(engine, work, {
@@ -172,6 +173,7 @@ class Sweep {
       onSample: (done, of) => this.#tell(cell, `sample ${done} of ${of}`),
     });
     const wallNs = Number(rig.clock.now() - from), after = await rig.reading();
+    const memory = { ...engine.memory(), ...await rig.memoryPeak() };
     // Once more, as a quieter moment gives a truer bound.
     bandwidth.push(await rig.readBandwidth(cell.settings, cost.playBytes));
     const first = this.#samples;
@@ -187,8 +189,9 @@ class Sweep {
       cost,
       bandwidth: Math.max(...bandwidth),
       dispatch: await engine.dispatch(work, rig.clock),
-      memory: { ...engine.memory(), ...rig.memoryPeak() },
+      memory,
       circumstances: { before, after, wallNs, ...this.#circumstances() },
+      contextMax: engine.contextMax,
       energySource: "absent" in rig.energy ? rig.energy : rig.energy.source,
     });
   }

@@ -150,10 +150,21 @@ class RunningWorker implements AsyncDisposable {
   }
 }
 
+/** What opening a model, looking at the machine and answering over a socket needs. */
+const PERMISSIONS = ["read", "write", "env", "ffi", "sys", "run", "net"].map((p) => `--allow-${p}`);
+
 function spawn(program: string, socket: string): Deno.ChildProcess {
   const main = join(program, "cli", "main.ts");
   return new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--config", join(program, "deno.json"), main, WORKER_COMMAND, socket],
+    args: [
+      "run",
+      ...PERMISSIONS,
+      "--config",
+      join(program, "deno.json"),
+      main,
+      WORKER_COMMAND,
+      socket,
+    ],
     cwd: program,
     stdin: "null",
     stdout: "piped",

@@ -23,7 +23,13 @@ export async function openWorkerEngine(request: OpenRequest, env: Env): Promise<
   const device = opening.use(openDevice({ kind, library: request.library, threads }));
   const quantize = request.quantize === 4 || request.quantize === 8 ? request.quantize : undefined;
   const model = opening.use(
-    await openModel(request.model, { device, env, plan: request.plan, quantize }),
+    await openModel(request.model, {
+      device,
+      env,
+      plan: request.plan,
+      quantize,
+      synthetic: withoutNulls(request.synthetic),
+    }),
   );
   const ctx = Math.min(request.ctx, model.config.contextMax);
   const prompt = new Prompt({ tokens: "random", seed: PROMPT_SEED, vocab: model.vocabUsed });
@@ -35,6 +41,19 @@ export async function openWorkerEngine(request: OpenRequest, env: Env): Promise<
   };
   const owned = opening.move();
   return { engine, ctx, ...identity, [Symbol.dispose]: () => owned.dispose() };
+}
+
+/** Reductions that were not asked for are absent, not null. */
+function withoutNulls(synthetic: OpenRequest["synthetic"]) {
+  if (!synthetic) return undefined;
+  const { seed, routing, layers, experts, vocab } = synthetic;
+  return {
+    seed,
+    routing,
+    layers: layers ?? undefined,
+    experts: experts ?? undefined,
+    vocab: vocab ?? undefined,
+  };
 }
 
 function oneOf<T extends string>(known: readonly T[], given: string, what: string): T {

@@ -1,6 +1,6 @@
 /** What a comparison and its worker processes say to each other. Types and versions only. */
 import * as v from "valibot";
-import { headSchema } from "./report.ts";
+import { headSchema, type Spec } from "./report.ts";
 import type { Workload } from "./subject.ts";
 
 /** A worker of another number is refused: it may measure something else. */
@@ -10,6 +10,7 @@ export const WORKER_COMMAND = "worker";
 
 export interface OpenRequest {
   readonly model: string;
+  readonly synthetic: Spec["synthetic"];
   readonly library: string;
   readonly device: string;
   readonly threads: number | null;

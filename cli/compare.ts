@@ -23,6 +23,7 @@ interface Flags extends ModelFlags {
   readonly order: "abba" | "random";
   readonly seed: number;
   readonly json?: string;
+  readonly synthetic?: true;
   readonly aa?: true;
   readonly allowOutputChange?: string;
   readonly onInconclusive: "allow" | "fail";
@@ -41,6 +42,7 @@ export function addCompare(program: Command, context: Context): void {
     .requiredOption("--base <what>", "a library, a git ref or a stored report")
     .requiredOption("--head <what>", "the same: what changed")
     .addOption(FLAGS.model)
+    .option("--synthetic", "random weights for the architecture: no checkpoint is needed")
     .addOption(FLAGS.device)
     .addOption(FLAGS.threads)
     .addOption(FLAGS.kv)
@@ -132,6 +134,9 @@ async function settingsOf(flags: Flags): Promise<CompareSettings> {
   const minPairs = Math.min(flags.minPairs, flags.pairs);
   return {
     model: flags.model,
+    synthetic: flags.synthetic
+      ? { seed: flags.seed, layers: null, experts: null, vocab: null, routing: "model" }
+      : null,
     device: flags.device,
     threads: flags.threads ?? null,
     kv: flags.kv,

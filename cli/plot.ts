@@ -33,7 +33,7 @@ check failed, are not drawn; pictures and standard error say which.`;
 export function addPlot(program: Command, context: Context): void {
   program.command("plot")
     .description("Draw reports as SVG, PNG and one HTML page")
-    .argument("<report...>", "reports of lapwing bench")
+    .argument("<report...>", "reports of lapwing bench, and baselines of lapwing gate")
     .option("--out <folder>", "where the pictures go", "plots")
     .addOption(
       new Option("--format <list>", "file formats, with commas")

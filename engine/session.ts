@@ -11,6 +11,7 @@ import {
   ROWS_MAX,
 } from "../kernels/models/forward.ts";
 import { ATTN_BLOCK, HALT, type HaltReason, STEP, STEP_WORDS, STOPS_MAX } from "../kernels/step.ts";
+import { AXIS_MAX } from "../ffi/abi/layout.ts";
 import { UserError } from "./errors.ts";
 import type { Sampling } from "./generation_config.ts";
 import { checkMemory } from "./memory.ts";
@@ -26,6 +27,8 @@ export interface SessionOptions {
   readonly kv?: KvType;
   /** Tokens of one prefill play; default 512. */
   readonly prefillRows?: number;
+  /** Allows more positions than the model was made for: where time counts and not what it says. */
+  readonly stretch?: boolean;
 }
 
 export const CTX_DEFAULT = 4096;
@@ -67,7 +70,8 @@ export class Session implements Disposable {
     this.ctx = options.ctx ?? Math.min(Math.max(CTX_DEFAULT, options.room ?? 0), contextMax);
     this.kv = options.kv ?? "f16";
     this.prefillRows = options.prefillRows ?? PREFILL_ROWS_DEFAULT;
-    if (!Number.isInteger(this.ctx) || this.ctx < 1 || this.ctx > contextMax) {
+    const most = options.stretch ? Math.max(contextMax, AXIS_MAX) : contextMax;
+    if (!Number.isInteger(this.ctx) || this.ctx < 1 || this.ctx > most) {
       throw new UserError(
         `Context of ${this.ctx} tokens: ${model.name} takes 1 to ${contextMax}. Give --ctx a number in that range.`,
       );

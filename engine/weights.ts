@@ -109,6 +109,11 @@ export class DeviceWeights implements Disposable {
     return sum;
   }
 
+  /** Bytes of them that lie in memory of their own; the others are used where they lie in their files. */
+  get copied(): number {
+    return this.#memories.reduce((sum, m) => sum + m.bytes, 0);
+  }
+
   async #add(w: PlannedWeight): Promise<void> {
     const format = playedFormat(w), shape = storedShape(w);
     this.forms.set(w.name, { format, shape, stored: w.stored, firstRow: w.firstRow });

@@ -21,3 +21,15 @@ export function below(random: Random, n: number): number {
 export function pick<T>(random: Random, from: readonly T[]): T {
   return from[below(random, from.length)];
 }
+
+/** Standard normal (Box-Muller). */
+export function normal(random: Random): number {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+}
+
+/** The same text gives the same numbers, whatever else a test run contains. */
+export function seedOf(text: string): number {
+  let h = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
+  return h >>> 0;
+}

@@ -172,9 +172,16 @@ function reportRow({ from }: Imported, row: ImportedRow): Row {
     stats: statsOf(raw),
     ttft_ns: row.ttftNs ?? null,
     cached_tokens: 0,
-    memory: peak === undefined
-      ? null
-      : { weights: 0, kv: 0, state: 0, scratch: 0, peak, baseline: null, forecast: 0 },
+    memory: peak === undefined ? null : {
+      weights: 0,
+      kv: 0,
+      state: 0,
+      scratch: 0,
+      device_peak: null,
+      peak,
+      baseline: null,
+      forecast: 0,
+    },
     energy: null,
     limit: null,
     dispatch: null,

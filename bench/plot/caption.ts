@@ -1,4 +1,5 @@
 /** The words below a picture: where its numbers come from, and what a reader must know before trusting it. */
+import type { Row } from "../report.ts";
 import type { LegendItem } from "./picture.ts";
 import { countText, dateText, spanText } from "./numbers.ts";
 import { factTexts, type Series, type Setting } from "./series.ts";
@@ -68,18 +69,28 @@ export function noteLines(
   const which = synthetic === rows.length ? "Synthetic" : `Synthetic in ${synthetic} rows`;
   return [
     synthetic > 0 && `${which}: random weights; speeds are real, the text means nothing.`,
-    suspects.length > 0 && `Suspect (hollow): ${
-      list(
-        suspects.map(({ source, row }) =>
-          `${place(row.id, source.name, manySources)} (${
-            row.validity.reasons.map(reasonText).join(", ")
-          })`
-        ),
-      )
-    }.`,
+    suspects.length > 0 && `Suspect (hollow): ${suspectText(suspects, rows.length, manySources)}.`,
     omitted.length > 0 &&
     `Not drawn: ${list(omitted.map((o) => `${place(o.row, o.source, manySources)} (${o.why})`))}.`,
   ].filter((line) => line !== false);
+}
+
+/** Each row with its reasons; where there are many, how often each reason is given. */
+function suspectText(suspects: readonly SourceRow[], all: number, manySources: boolean): string {
+  if (suspects.length <= LISTED) {
+    return list(
+      suspects.map(({ source, row }) =>
+        `${place(row.id, source.name, manySources)} (${reasonsText(row)})`
+      ),
+    );
+  }
+  const reasons = suspects.flatMap(({ row }) => row.validity.reasons.map(reasonText));
+  const counts = [...Map.groupBy(reasons, (r) => r)].map(([r, of]) => `${r} ${of.length}`);
+  return `${suspects.length} of ${all} rows (${counts.join(", ")})`;
+}
+
+function reasonsText(row: Row): string {
+  return row.validity.reasons.map(reasonText).join(", ");
 }
 
 function place(row: string, source: string, manySources: boolean): string {
@@ -102,6 +113,6 @@ export function pointTitle({ row }: SourceRow, value: string): string {
   const samples = row.stats ? `, ${countText(row.stats.n, "sample")}` : "";
   const verdict = row.validity.verdict === "valid"
     ? ""
-    : `\n${row.validity.verdict}: ${row.validity.reasons.map(reasonText).join(", ")}`;
+    : `\n${row.validity.verdict}: ${reasonsText(row)}`;
   return `${row.id}\n${value}${samples}${verdict}`;
 }

@@ -13,14 +13,7 @@ import {
   type Point,
   seriesMarks,
 } from "./canvas.ts";
-import {
-  factLines,
-  intervalLine,
-  limitLine,
-  noteLines,
-  pointTitle,
-  suspectLegend,
-} from "./caption.ts";
+import { factLines, intervalLine, limitLine, noteLines, suspectLegend } from "./caption.ts";
 import {
   type History,
   HISTORY_SETTINGS,
@@ -79,7 +72,7 @@ function pictureOf({ runs, tracks, failed }: History, labels: readonly string[])
       (entries.length > 0 ? ` ${limitLine(entries)}` : ""),
       intervalLine(entries),
       ...accepted > 0 ? [`${countText(accepted, "point")} out of accepted baselines.`] : [],
-      ...factLines(series, HISTORY_SETTINGS),
+      ...series.length > 0 ? factLines(series, HISTORY_SETTINGS) : [],
     ],
     notes: noteLines(entries, failed, true),
     table: tableOf(tracks, runs),

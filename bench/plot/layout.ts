@@ -2,12 +2,12 @@
 
 // Widths of Roboto in units of the font size, rounded up by class.
 const CLASSES: readonly (readonly [RegExp, number])[] = [
-  [/[ilj.,:;'|!·]/, 0.27],
-  [/[ \u00a0\-()[\]ftrI/]/, 0.36],
+  [/[ \u00a0ilj.,:;'|!·]/, 0.26],
+  [/[\-()[\]ftrI/]/, 0.36],
   [/[mwMW@%—]/, 0.9],
   [/[A-Z=+±×÷<>~&#]/, 0.67],
 ];
-const OTHERS = 0.57;
+const OTHERS = 0.56;
 // An SVG is read with its reader's fonts, some of which run this much wider.
 const WIDEST = 1.16;
 

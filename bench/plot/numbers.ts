@@ -15,9 +15,9 @@ export function axisText(value: number): string {
   return (value / divisor).toLocaleString("en-US", { maximumFractionDigits: 2 }) + unit;
 }
 
-/** Round values for a logarithmic axis: three a decade over few decades, else one. */
+/** Round values for a logarithmic axis: fewer a decade over more decades. */
 export function logTicks(low: number, high: number): number[] {
-  const steps = high / low > 1e3 ? [1] : [1, 2, 5];
+  const steps = high / low > 2e4 ? [1] : high / low > 1e3 ? [1, 3] : [1, 2, 5];
   const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
   const decades = Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i));
   return decades.flatMap((d) => steps.map((s) => s * d)).filter((t) => t >= low && t <= high);

@@ -1,8 +1,11 @@
 /** From report files to picture files. Reads, writes and names them; what is in them is made elsewhere. */
 import { basename, join } from "node:path";
 import { UserError } from "../../engine/errors.ts";
-import { readReport, writeWhole } from "../report_file.ts";
+import { BASELINE_SCHEMA, parseBaseline } from "../baseline.ts";
+import { readText, schemaOf } from "../json_file.ts";
+import { parseReport, writeWhole } from "../report_file.ts";
 import { drawPictures, type Pictures } from "./draw.ts";
+import type { NamedBaseline } from "./history_data.ts";
 import { renderPage } from "./page.ts";
 import { DARK, LIGHT } from "./palette.ts";
 import type { PlotFormat, PlotKind, PlotTheme } from "./picture.ts";
@@ -22,28 +25,40 @@ export interface PlotResult extends Pick<Pictures, "empty" | "omitted"> {
   readonly files: readonly string[];
 }
 
-/** Reads reports under names that tell them apart: the file's, or the path where files share a name. */
-export async function readSources(paths: readonly string[]): Promise<Source[]> {
+export interface PlotInputs {
+  readonly sources: readonly Source[];
+  readonly baselines: readonly NamedBaseline[];
+}
+
+/** Reads files under names that tell them apart: the file's, or the path where files share a name. */
+export async function readInputs(paths: readonly string[]): Promise<PlotInputs> {
   const distinct = [...new Set(paths)];
   const names = distinct.map((path) => basename(path));
   const unique = new Set(names).size === names.length;
-  return await Promise.all(distinct.map(async (path, i) => ({
-    name: unique ? names[i] : path,
-    report: await readReport(path),
-  })));
+  const sources: Source[] = [], baselines: NamedBaseline[] = [];
+  for (const [i, path] of distinct.entries()) {
+    const name = unique ? names[i] : path, text = await readText(path);
+    if (schemaOf(text) === BASELINE_SCHEMA) {
+      baselines.push({ name, baseline: parseBaseline(text, path) });
+    } else sources.push({ name, report: parseReport(text, path) });
+  }
+  return { sources, baselines };
 }
 
 /** Draws what the reports hold and writes it. Throws UserError when that is nothing. */
 export async function writePlots(request: PlotRequest): Promise<PlotResult> {
-  const sources = await readSources(request.reports);
-  const { pictures, empty, omitted } = drawPictures(sources, request.kinds);
+  const inputs = await readInputs(request.reports), { sources, baselines } = inputs;
+  const { pictures, empty, omitted } = drawPictures(sources, request.kinds, baselines);
   if (pictures.length === 0) {
-    throw new UserError(`Nothing to draw in ${sources.map((s) => s.name).join(", ")}`, {
-      details: [
-        ...empty.map(({ kind, why }) => `${kind}: ${why}`),
-        ...omitted.map((o) => `${o.row} of ${o.source}: ${o.why}`),
-      ],
-    });
+    throw new UserError(
+      `Nothing to draw in ${[...sources, ...baselines].map((s) => s.name).join(", ")}`,
+      {
+        details: [
+          ...empty.map(({ kind, why }) => `${kind}: ${why}`),
+          ...omitted.map((o) => `${o.row} of ${o.source}: ${o.why}`),
+        ],
+      },
+    );
   }
   await Deno.mkdir(request.out, { recursive: true });
   const files: string[] = [];
@@ -62,6 +77,6 @@ export async function writePlots(request: PlotRequest): Promise<PlotResult> {
       await write(`${picture.name}.png`, await renderPng(svg));
     }
   }
-  if (wants("html")) await write("report.html", renderPage(pictures, sources, omitted));
+  if (wants("html")) await write("report.html", renderPage(pictures, inputs, omitted));
   return { files, empty, omitted };
 }

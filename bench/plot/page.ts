@@ -2,6 +2,7 @@
  * The HTML report: every picture, its numbers as a table, and where they come from, in one file that needs
  * nothing else. Colours follow the reader's light or dark setting; a narrow window gets drawings of its own.
  */
+import type { NamedBaseline } from "./history_data.ts";
 import { escapeXml as esc } from "./layout.ts";
 import { countText, dateText } from "./numbers.ts";
 import { CSS, cssVariables, DARK, LIGHT } from "./palette.ts";
@@ -54,10 +55,17 @@ const POLICY = "default-src 'none'; style-src 'unsafe-inline'";
 /** The page as text. */
 export function renderPage(
   pictures: readonly Picture[],
-  sources: readonly Source[],
+  { sources, baselines }: {
+    readonly sources: readonly Source[];
+    readonly baselines: readonly NamedBaseline[];
+  },
   omitted: readonly Omission[],
 ): string {
-  const models = [...new Set(sources.map(modelText))];
+  const models = [
+    ...new Set(
+      sources.length > 0 ? sources.map(modelText) : baselines.map((b) => b.baseline.machine),
+    ),
+  ];
   const title = `lapwing report: ${
     models.length > 3 ? countText(models.length, "model") : models.join(", ")
   }`;
@@ -74,7 +82,7 @@ export function renderPage(
 <body>
 <header>
 <h1>${esc(title)}</h1>
-<ul class="facts">${sources.map(sourceHtml).join("")}</ul>
+<ul class="facts">${sources.map(sourceHtml).join("")}${baselines.map(baselineHtml).join("")}</ul>
 <nav aria-label="Pictures"><ul>${links.join("")}</ul></nav>
 </header>
 <main>
@@ -104,6 +112,11 @@ function sourceHtml(source: Source): string {
     `${drawn} of ${countText(report.rows.length, "row")} fit to draw`,
   ];
   return `<li><strong>${esc(source.name)}</strong>: ${parts.map((p) => esc(p)).join(" · ")}</li>`;
+}
+
+function baselineHtml({ name, baseline: { machine, entries } }: NamedBaseline): string {
+  const parts = [`baseline of ${machine}`, countText(entries.length, "accepted measurement")];
+  return `<li><strong>${esc(name)}</strong>: ${parts.map((p) => esc(p)).join(" · ")}</li>`;
 }
 
 function figureHtml(picture: Picture): string {

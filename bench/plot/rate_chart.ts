@@ -216,14 +216,14 @@ function axisLabel(label: string, type: Plot.ScaleOptions["type"]): string {
   return type === "log" || type === "symlog" ? `${label} (log scale)` : label;
 }
 
-/** The share of the limit beside each point. */
+/** The share of the limit below each point and its interval. */
 function shareMarks(line: Line, palette: Palette): Plot.Markish {
   const limits = new Map(line.limits.map((l) => [l.x, l.limit]));
   return Plot.text(line.points.filter((p) => limits.has(p.x)), {
     x: "x",
-    y: "y",
+    y: (p: Point) => p.lo ?? p.y,
     text: (p: Point) => percentText(p.y / limits.get(p.x)!),
-    dy: 16,
+    dy: 15,
     fill: palette.muted,
     stroke: palette.paper,
     strokeWidth: 4,

@@ -142,13 +142,14 @@ function drawTracks(
   // Symmetric unless one side is nearly empty.
   const below = Math.min(away, Math.max(2, 100 - low) * 1.15);
   const above = Math.min(away, Math.max(2, high - 100) * 1.15);
+  const domain = [100 - below, 100 + above] as const;
   const xs = samples.map((s) => s.x);
   return drawFrame({
     size,
     height: heightOf(size),
     margin: { top: 44 },
     x: { domain: [Math.min(...xs), Math.max(...xs)], insetLeft: 12, insetRight: 12 },
-    y: { domain: [100 - below, 100 + above] },
+    y: { domain: [...domain] },
     marks: [
       ...axisY(palette, { label: "", ticks: size.narrow ? 4 : 6, text: (v) => `${v}%` }),
       Plot.ruleY([100], { stroke: palette.muted, className: "median" }),
@@ -158,7 +159,9 @@ function drawTracks(
         text: String,
       }),
       timeAxis(samples, size, palette),
-      ...tracks.flatMap((t, i) => t.rows.flatMap((row) => driftMarks(row, palette.series[i]))),
+      ...tracks.flatMap((t, i) =>
+        t.rows.flatMap((row) => driftMarks(row, palette.series[i], domain))
+      ),
       ...tracks.flatMap((t, i) =>
         seriesMarks(t.rows.flat(), i, palette, { joined: false, radius: 3.5 })
       ),
@@ -197,14 +200,21 @@ function sinceText(ns: number): string {
   return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
 }
 
-function driftMarks(row: readonly Sample[], color: string): Plot.Markish[] {
+/** The row's drift as a line through its middle, cut where it would leave the frame. */
+function driftMarks(
+  row: readonly Sample[],
+  color: string,
+  [low, high]: readonly [number, number],
+): Plot.Markish[] {
   const drift = row[0].entry.row.stats?.drift_pct ?? null;
   if (drift === null) return [];
-  const xs = row.map((s) => s.x);
-  const ends = [
-    { x: Math.min(...xs), y: 100 - drift / 2 },
-    { x: Math.max(...xs), y: 100 + drift / 2 },
-  ];
+  const first = Math.min(...row.map((s) => s.x)), last = Math.max(...row.map((s) => s.x));
+  const reach = Math.min(100 - low, high - 100);
+  const half = drift === 0 ? 0.5 : Math.min(0.5, reach / Math.abs(drift));
+  const ends = [-half, half].map((t) => ({
+    x: (first + last) / 2 + t * (last - first),
+    y: 100 + t * drift,
+  }));
   return [
     Plot.line(ends, { x: "x", y: "y", stroke: color, strokeOpacity: 0.7, className: "drift" }),
   ];

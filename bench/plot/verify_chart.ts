@@ -110,28 +110,30 @@ function curveOf({ label, rows }: Series): Curve {
   return { label, points: sorted.map(costOf) };
 }
 
-/** A row's time over the step's; their intervals are independent and add up in squares. */
+/** A row's time over the step's. Their intervals are independent: logarithms add up in squares. */
 function costOf(entry: SourceRow): CostPoint {
   const { row } = entry, step = serialStep(entry)!;
   const rows = row.params.rows!, stepRate = step.stats!.median_tps!;
   const cost = rows * stepRate / row.stats!.median_tps!;
-  const half = row === step ? 0 : Math.hypot(relativeHalf(row), relativeHalf(step));
-  const known = row.stats!.ci95 !== null && step.stats!.ci95 !== null;
+  const halves = row === step ? [0, 0] : [logHalf(row), logHalf(step)];
+  const factor = halves.includes(null) ? null : Math.exp(Math.hypot(...halves as number[]));
   const limit = row.limit?.tps_limit;
   return {
     entry,
     x: rows,
     y: cost,
-    lo: known ? cost * (1 - half) : null,
-    hi: known ? cost * (1 + half) : null,
+    lo: factor && cost / factor,
+    hi: factor && cost * factor,
     limit: limit ? rows * stepRate / limit : null,
-    title: pointTitle(entry, `${cost.toFixed(2)} steps for ${rows} tokens`),
+    title: pointTitle(entry, `${cost.toFixed(2)} steps for ${countText(rows, "token")}`),
     suspect: row.validity.verdict === "suspect" || step.validity.verdict === "suspect",
   };
 }
 
-function relativeHalf({ stats }: Row): number {
-  return stats!.ci95 ? (stats!.ci95[1] - stats!.ci95[0]) / 2 / stats!.median_tps! : 0;
+/** Half of an interval's width as a logarithm; null where it is unknown or reaches zero. */
+function logHalf({ stats }: Row): number | null {
+  const interval = stats!.ci95;
+  return interval && interval[0] > 0 ? Math.log(interval[1] / interval[0]) / 2 : null;
 }
 
 function finding(curves: readonly Curve[]): string {

@@ -26,6 +26,27 @@ export interface DeviceInfo {
 /** One slot of a tape bound to memory; null leaves it unbound. */
 export type Binding = { readonly memory: Memory; readonly offset: number; readonly bytes: number };
 
+/** Bytes that a device's memories take, mapped files left out. */
+export class MemoryUse {
+  #now = 0;
+  #peak = 0;
+
+  get now(): number {
+    return this.#now;
+  }
+  /** The most since the device was opened, or since restart(). */
+  get peak(): number {
+    return this.#peak;
+  }
+  restart(): void {
+    this.#peak = this.#now;
+  }
+  add(bytes: number): void {
+    this.#now += bytes;
+    this.#peak = Math.max(this.#peak, this.#now);
+  }
+}
+
 abstract class Handle {
   #id: number;
   constructor(id: number, readonly what: string) {
@@ -50,6 +71,7 @@ abstract class Handle {
 /** A device of the native library. Disposing it leaves its memories and tapes valid. */
 export class Device extends Handle {
   readonly info: DeviceInfo;
+  readonly use = new MemoryUse();
   readonly #error = errorBlock();
 
   private constructor(readonly library: Library, id: number) {
@@ -101,7 +123,7 @@ export class Device extends Handle {
       this.library.symbols.lw_memory_alloc(this.id, BigInt(bytes), out, this.#error),
       this.#error,
     );
-    return new Memory(this.library, out[0], bytes, false);
+    return new Memory(this.library, out[0], bytes, false, this.use);
   }
 
   /** Maps a file read-only; it must be `bytes` long. */
@@ -182,8 +204,10 @@ export class Memory extends Handle {
     id: number,
     readonly bytes: number,
     readonly mapped: boolean,
+    readonly use: MemoryUse | null = null,
   ) {
     super(id, mapped ? "mapped file" : "memory");
+    use?.add(bytes);
   }
 
   write(offset: number, from: ArrayBufferView<ArrayBuffer>): void {
@@ -242,6 +266,7 @@ export class Memory extends Handle {
   }
 
   protected release(id: number): void {
+    this.use?.add(-this.bytes);
     if (this.mapped) this.library.symbols.lw_weights_unmap(id, this.#error);
     else this.library.symbols.lw_memory_free(id, this.#error);
   }

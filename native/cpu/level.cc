@@ -1,5 +1,7 @@
 #include "native/cpu/level.h"
-#if defined(__linux__) && defined(__aarch64__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__linux__) && defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
@@ -15,8 +17,13 @@ namespace {
 
 [[maybe_unused]] bool usable_baseline() { return true; }
 #if defined(__x86_64__)
+// Not every compiler's __builtin_cpu_supports knows this one.
+bool has_f16c() {
+	unsigned a, b, c, d;
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
 [[maybe_unused]] bool usable_avx2() {
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 [[maybe_unused]] bool usable_avx512() {
 	return usable_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");

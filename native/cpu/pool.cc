@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <new>
 #if defined(__linux__)
 #include <sched.h>
@@ -33,7 +34,15 @@ void* new_scratch() {
 
 }  // namespace
 
+// A caller that unloads the library with a device still open must not pull the code away from under its
+// threads: from the first pool on, the library stays until the process ends.
+static void stay_loaded() {
+	Dl_info here;
+	if (dladdr(reinterpret_cast<const void*>(&stay_loaded), &here) && here.dli_fname) dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 pool::pool(uint32_t threads) {
+	if (threads > 1) stay_loaded();
 	if (threads < 1) threads = 1;
 	for (uint32_t i = 0; i < threads; i++) scratch_.emplace_back(new_scratch(), free);
 	try {

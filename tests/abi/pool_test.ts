@@ -4,7 +4,7 @@ import { Device } from "../../ffi/abi/handle.ts";
 import { planTape } from "../../ffi/tape/plan.ts";
 import { Tape } from "../../ffi/tape/tape.ts";
 import { rmsNorm } from "../../kernels/ops/rms_norm/op.ts";
-import { normal, seededRandom } from "../ops/tensor_data.ts";
+import { normal, seeded } from "../random.ts";
 import { BoundTape } from "../tape/bound_tape.ts";
 
 const DIM = 4;
@@ -29,7 +29,7 @@ function tinyJobs(records: number): Tape {
 const planned = planTape(tinyJobs(600));
 
 function fill(bound: BoundTape): void {
-  const random = seededRandom(3);
+  const random = seeded(3);
   const some = (n: number) => Float32Array.from({ length: n }, () => normal(random));
   bound.memory("x").write(0, some(17 * DIM));
   bound.memory("y").write(0, some(17 * DIM));

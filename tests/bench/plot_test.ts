@@ -1,52 +1,16 @@
 /** Pictures from the example reports: what is drawn, what is left out, and that files hold up by themselves. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { DOMParser } from "linkedom";
 import { drawPictures } from "../../bench/plot/draw.ts";
-import { readSources } from "../../bench/plot/output.ts";
 import { renderPage } from "../../bench/plot/page.ts";
 import { DARK, LIGHT, MAX_SERIES, type Palette } from "../../bench/plot/palette.ts";
-import { type Picture, PLOT_KINDS, type PlotKind } from "../../bench/plot/picture.ts";
+import { PLOT_KINDS } from "../../bench/plot/picture.ts";
 import { renderPng } from "../../bench/plot/png.ts";
 import { SHEET, standaloneSvg } from "../../bench/plot/sheet.ts";
 import type { Source } from "../../bench/plot/source.ts";
-import type { Report, Row } from "../../bench/report.ts";
 import { run } from "../cli/fake_terminal.ts";
+import { changed, examples, FOLDER, HISTORY, marksOf, picture } from "./plot_examples.ts";
 import { darkShare, decodePng } from "./png_pixels.ts";
-
-const FOLDER = new URL("../fixtures/reports/", import.meta.url).pathname;
-const HISTORY = [...Deno.readDirSync(`${FOLDER}history`)].map((f) => `history/${f.name}`).sort();
-
-function examples(...names: string[]): Promise<Source[]> {
-  return readSources(names.map((name) => join(FOLDER, name)));
-}
-
-/** The only picture of a kind. */
-async function picture(kind: PlotKind, ...names: string[]): Promise<Picture> {
-  const { pictures } = drawPictures(await examples(...names), [kind]);
-  assert.equal(pictures.length, 1);
-  return pictures[0];
-}
-
-interface Drawn {
-  readonly points: number;
-  readonly limits: number;
-  readonly intervals: number;
-  readonly text: string;
-}
-
-/** Counts the marks of a picture, in all of its panels. */
-function marksOf(p: Picture): Drawn {
-  const svg = p.panels(SHEET, LIGHT).map((panel) => panel.svg).join("");
-  const document = new DOMParser().parseFromString(svg, "text/html");
-  const count = (selector: string) => document.querySelectorAll(selector).length;
-  return {
-    points: count(".points path, .points circle"),
-    limits: count(".limit path, .limit line"),
-    intervals: count(".interval line"),
-    text: [...document.querySelectorAll("text")].map((t) => t.textContent).join("|"),
-  };
-}
 
 Deno.test("decode: a point a row, its limit, intervals, labelled axes, share of the limit", async () => {
   const p = await picture("decode", "gpu-a3b.json");
@@ -93,6 +57,33 @@ Deno.test("verify: cost in decode steps, the line of serial steps, the least cos
   assert.match(p.finding, /^16 tokens in one play cost 3\.\d\d decode steps; the limit is 1\.38$/);
 });
 
+Deno.test("noise wider than the value: intervals stay above zero, drift stays in the frame", async () => {
+  const wild = (await examples("cpu-int8.json")).map((s) =>
+    changed(s, (row) => {
+      const rate = row.stats!.median_tps!;
+      const stats = {
+        ...row.stats!,
+        ci95: [rate / 9, rate * 3] as [number, number],
+        drift_pct: 400,
+      };
+      return { ...row, stats };
+    })
+  );
+  const [verify] = drawPictures(wild, ["verify"]).pictures;
+  for (const cells of verify.table.rows) {
+    const [low, high] = cells[5].split(" to ").map(Number);
+    assert.ok(cells[5] === "-" || low > 0 && low < high, cells[5]);
+  }
+  const [{ svg, height }] = drawPictures(wild, ["samples"]).pictures[0].panels(SHEET, LIGHT);
+  const drifts = [
+    ...svg.matchAll(/class="drift"[^>]*><path d="M[\d.]+,([\d.-]+)L[\d.]+,([\d.-]+)"/g),
+  ];
+  assert.equal(drifts.length, 10);
+  for (const y of drifts.flatMap((m) => [Number(m[1]), Number(m[2])])) {
+    assert.ok(y >= 0 && y <= height - 40, String(y));
+  }
+});
+
 Deno.test("verify: without a serial step at the same depth nothing is drawn", async () => {
   const [source] = await examples("gpu-a3b.json");
   const rows = source.report.rows.filter((r) => r.kind === "verify" && r.params.rows !== 1);
@@ -116,33 +107,6 @@ Deno.test("samples: every sample of every row, in order, with time above", async
   assert.match(one.legend[0].label, /^decode64@d0, drift [+−±]\d\.\d%$/);
 });
 
-Deno.test("history: a panel a row, a gap where a check failed, the change since the oldest", async () => {
-  const p = await picture("history", ...HISTORY);
-  const panels = p.panels(SHEET, LIGHT);
-  assert.equal(panels.length, 3);
-  assert.equal(marksOf(p).points, 3 * HISTORY.length - 1);
-  assert.equal(panels.filter((panel) => panel.svg.includes('class="gaps"')).length, 1);
-  assert.match(panels[1].heading!, /^prefill512@d0, tokens\/s: \+1\.9% .*; limit 14,200, above/);
-  assert.match(p.notes.join("\n"), /Not drawn: prefill512@d0 of 2026-10-26\.json \(check failed/);
-});
-
-Deno.test("history: a limit near the rates is in the panel", async () => {
-  const sources = (await examples(...HISTORY)).map((s) =>
-    changed(s, (row) => ({
-      ...row,
-      limit: row.limit && { ...row.limit, tps_limit: row.stats!.median_tps! * 1.1 },
-    }))
-  );
-  const [p] = drawPictures(sources, ["history"]).pictures;
-  assert.ok(marksOf(p).limits >= 3);
-  assert.ok(p.legend.some((i) => i.label === "hardware limit"));
-});
-
-function changed(source: Source, change: (row: Row) => Row): Source {
-  const report: Report = { ...source.report, rows: source.report.rows.map(change) };
-  return { ...source, report };
-}
-
 Deno.test("a report with a single row has its picture, and its limit runs across", async () => {
   const p = await picture("decode", "one-row.json");
   const marks = marksOf(p);
@@ -151,7 +115,7 @@ Deno.test("a report with a single row has its picture, and its limit runs across
   assert.deepEqual(empty, [
     { kind: "prefill", why: "no prefill row to draw" },
     { kind: "verify", why: "no verify row to draw" },
-    { kind: "history", why: "needs two reports or more" },
+    { kind: "history", why: "needs two runs or more" },
   ]);
 });
 
@@ -213,7 +177,10 @@ Deno.test("rows that failed are not drawn; picture, page and standard error say 
 Deno.test("nothing to draw, no report, a word that is no kind: code 2 and no folder", async () => {
   const cases: [string[], RegExp][] = [
     [[join(FOLDER, "cpu-failed.json"), "--kind", "verify"], /Nothing to draw.*\n {2}verify: /],
-    [[join(FOLDER, "../../../deno.json")], /deno\.json is not a lapwing-report\/1/],
+    [
+      [join(FOLDER, "../../../deno.json")],
+      /deno\.json has no schema: expected a lapwing-report\/1/,
+    ],
     [["nowhere.json"], /Cannot read nowhere\.json: no such file/],
     [["x.json", "--kind", "decode,pie"], /Expected one or more of decode,prefill,/],
     [["x.json", "--format", "pdf"], /Expected one or more of svg,png,html/],
@@ -248,7 +215,7 @@ Deno.test("PNG: well-formed XML goes in, every picture has ink, its title too, i
 Deno.test("the page needs nothing from elsewhere, runs nothing, and has both themes and widths", async () => {
   const sources = await examples("gpu-a3b.json", "cpu-failed.json", ...HISTORY);
   const { pictures, omitted } = drawPictures(sources, PLOT_KINDS);
-  const page = renderPage(pictures, sources, omitted);
+  const page = renderPage(pictures, { sources, baselines: [] }, omitted);
   const foreign = /\/\/\w|url\(|@import|<script|<link|<img|\bsrc=/i.exec(page);
   assert.equal(foreign && page.slice(foreign.index - 80, foreign.index + 80), null);
   for (const [, target] of page.matchAll(/href="([^"]*)"/g)) assert.match(target, /^#[\w-]+$/);
@@ -257,7 +224,10 @@ Deno.test("the page needs nothing from elsewhere, runs nothing, and has both the
   assert.equal(page.match(/<figure /g)!.length, pictures.length);
   assert.equal(page.match(/<div class="narrow"><svg /g)!.length, pictures.length);
   assert.equal(/NaN|undefined|Infinity|\[object/.exec(page), null);
-  assert.ok(page === renderPage(pictures, sources, omitted), "the same input, the same bytes");
+  assert.ok(
+    page === renderPage(pictures, { sources, baselines: [] }, omitted),
+    "the same input, the same bytes",
+  );
 });
 
 Deno.test("names from a report cannot become markup", async () => {
@@ -268,7 +238,10 @@ Deno.test("names from a report cannot become markup", async () => {
     report: { ...source.report, model: { ...source.report.model!, alias: name } },
   };
   const { pictures, omitted } = drawPictures([hostile], PLOT_KINDS);
-  assert.doesNotMatch(renderPage(pictures, [hostile], omitted), /<script|<img/);
+  assert.doesNotMatch(
+    renderPage(pictures, { sources: [hostile], baselines: [] }, omitted),
+    /<script|<img/,
+  );
   for (const p of pictures) {
     const svg = standaloneSvg(p, LIGHT);
     assert.doesNotMatch(svg, /<script|<img/);

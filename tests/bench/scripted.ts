@@ -123,6 +123,7 @@ export function settings(given: Partial<CompareSettings> = {}): CompareSettings 
   const { pairs = 20, min_pairs = 6 } = given;
   return {
     model: "tiny",
+    synthetic: null,
     device: "cpu",
     threads: null,
     kv: "f16",

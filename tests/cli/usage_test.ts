@@ -50,6 +50,7 @@ Deno.test("every command has help with examples", async () => {
       "devices",
       "doctor",
       "explain",
+      "gate",
       "generate",
       "inspect",
       "perplexity",

@@ -6,15 +6,8 @@ import { roundTo } from "../../ffi/tape/reference.ts";
 import { Tape } from "../../ffi/tape/tape.ts";
 import { Arena } from "./arena.ts";
 import type { OpCase } from "./op_case.ts";
-import {
-  type Parts,
-  poisonData,
-  randomData,
-  seededRandom,
-  seedOf,
-  shapeOf,
-  type TensorData,
-} from "./tensor_data.ts";
+import { type Parts, poisonData, randomData, shapeOf, type TensorData } from "./tensor_data.ts";
+import { seeded, seedOf } from "../random.ts";
 
 export interface RecordedCase {
   readonly tape: Uint8Array<ArrayBuffer>;
@@ -52,7 +45,7 @@ export type CaseData = Readonly<Record<string, TensorData>>;
 
 /** Seeded inputs and poisoned outputs. */
 export function caseData(c: OpCase): CaseData {
-  const random = seededRandom(seedOf(c.label));
+  const random = seeded(seedOf(c.label));
   return Object.fromEntries(
     Object.entries(c.dtypes).map(([key, dtype]) => [
       key,

@@ -12,6 +12,7 @@ import {
 } from "../../kernels/formats/float.ts";
 import { packQ8, unpackQ8 } from "../../kernels/formats/q8.ts";
 import { partBytes } from "../../ffi/tape/tape.ts";
+import { normal, type Random } from "../random.ts";
 import type { OpCase } from "./op_case.ts";
 
 /** One part, or the three of an affine weight. */
@@ -20,30 +21,6 @@ export type Parts = readonly Uint8Array<ArrayBuffer>[];
 export interface TensorData {
   readonly parts: Parts;
   readonly values: RefArray;
-}
-
-export type Random = () => number;
-
-/** Uniform in [0, 1): mulberry32. */
-export function seededRandom(seed: number): Random {
-  let a = seed >>> 0;
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(a ^ (a >>> 15), a | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-/** The same text gives the same numbers, whatever else a test run contains. */
-export function seedOf(text: string): number {
-  let h = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
-  return h >>> 0;
-}
-
-export function normal(random: Random): number {
-  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }
 
 export function shapeOf(c: OpCase, key: string): number[] {

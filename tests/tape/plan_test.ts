@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { type PlannedTape, planTape } from "../../ffi/tape/plan.ts";
 import type { TapeRecord } from "../../ffi/tape/tape.ts";
-import { seededRandom } from "../ops/tensor_data.ts";
+import { seeded } from "../random.ts";
 import { randomTape } from "./sample_ops.ts";
 
 const TAPES = 300;
@@ -33,7 +33,7 @@ function conflict(a: readonly Touch[], b: readonly Touch[]): boolean {
 
 function forRandomPlans(check: (p: PlannedTape, seed: number) => void): void {
   for (let seed = 1; seed <= TAPES; seed++) {
-    const random = seededRandom(seed);
+    const random = seeded(seed);
     check(planTape(randomTape(random, 3 + Math.floor(random() * 30))), seed);
   }
 }
@@ -92,7 +92,7 @@ Deno.test("plan: offsets are aligned, inside the arena, and views follow their t
 
 Deno.test("plan: the same tape gives the same plan", () => {
   for (const seed of [1, 2, 3]) {
-    const [a, b] = [0, 1].map(() => planTape(randomTape(seededRandom(seed), 30)));
+    const [a, b] = [0, 1].map(() => planTape(randomTape(seeded(seed), 30)));
     assert.deepEqual(a.offsets, b.offsets);
     assert.deepEqual(a.waits, b.waits);
     assert.equal(a.scratchBytes, b.scratchBytes);

@@ -6,7 +6,8 @@ import { fillMemory, playReference, type ReferenceMemory } from "../../ffi/tape/
 import { unpackWeight } from "../../kernels/formats/affine.ts";
 import { isAffine } from "../../kernels/formats/affine.ts";
 import type { RefArray } from "../../kernels/define.ts";
-import { decodeParts, normal, type Random, seededRandom } from "../ops/tensor_data.ts";
+import { decodeParts } from "../ops/tensor_data.ts";
+import { normal, type Random, seeded } from "../random.ts";
 import { BoundTape } from "./bound_tape.ts";
 import { chainTape, randomRealTape } from "./real_tapes.ts";
 import { randomTape } from "./sample_ops.ts";
@@ -61,7 +62,7 @@ function referenceMemory(
 Deno.test("players: reference and CPU agree on a chain of ops", () => {
   const planned = planTape(chainTape());
   using bound = new BoundTape(cpu, planned);
-  const bytes = contents(planned, bound.owned, seededRandom(5));
+  const bytes = contents(planned, bound.owned, seeded(5));
   for (const [slot, b] of bytes) bound.write(slot, b);
   const memory = referenceMemory(planned, bytes);
   for (let play = 0; play < 3; play++) {
@@ -145,7 +146,7 @@ function playInArena(p: PlannedTape): Map<string, Float64Array> {
 Deno.test("players: records between two waits in random order give the same result (planner)", () => {
   let moved = 0;
   for (let seed = 1; seed <= 100; seed++) {
-    const random = seededRandom(seed);
+    const random = seeded(seed);
     const planned = planTape(randomTape(random, 30));
     const want = playInArena(planned);
     for (let n = 0; n < 3; n++) {
@@ -160,7 +161,7 @@ Deno.test("players: records between two waits in random order give the same resu
 Deno.test("players: records between two waits in random order give the same bits (CPU)", () => {
   let moved = 0;
   for (let seed = 1; seed <= 20; seed++) {
-    const random = seededRandom(seed);
+    const random = seeded(seed);
     const planned = planTape(randomRealTape(random, 24));
     const other = shuffled(planned, random);
     moved += other.moved;
