@@ -20,7 +20,7 @@ SHARED := -dynamiclib -install_name @rpath/liblapwing.dylib
 HERE := @loader_path
 else
 EXT := so
-SHARED := -shared -Wl,--no-undefined -Wl,--version-script=native/exports.map -pthread
+SHARED := -shared -Wl,--no-undefined -Wl,--version-script=native/exports.map -pthread -ldl
 HERE := $$ORIGIN
 endif
 LIB := $(BUILD)/liblapwing.$(EXT)
@@ -56,7 +56,8 @@ lib: $(LIB)
 
 $(LIB): $(OBJECTS)
 	@echo "  LINK $@"
-	$(Q)$(CXX) $(SHARED) $(SANITIZE) -o $@ $^
+	$(Q)$(CXX) $(SHARED) $(SANITIZE) -o $@.part $^
+	@mv -f $@.part $@  # a new file: a process that has the old one mapped keeps it
 
 $(BUILD)/obj/native/cpu/level.o: CXXFLAGS += '-DLW_LEVELS(X)=$(foreach l,$(LEVELS),X($(l)))'
 $(BUILD)/obj/%.o: %.cc

@@ -15,7 +15,17 @@ import type { Side } from "./subject.ts";
 export const PROGRAM = fileURLToPath(new URL("../", import.meta.url));
 
 /** Folders and files that decide what runs; others, such as documents, do not make another program. */
-const PROGRAM_PATHS = ["bench", "cli", "engine", "ffi", "kernels", "models", "native", "deno.json"];
+const PROGRAM_PATHS = [
+  "bench",
+  "cli",
+  "engine",
+  "ffi",
+  "kernels",
+  "models",
+  "native",
+  "deno.json",
+  "Makefile",
+];
 
 export type SubjectSource =
   | { readonly kind: "library"; readonly name: string; readonly path: string }

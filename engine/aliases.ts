@@ -5,6 +5,7 @@
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { shownName, UserError } from "./errors.ts";
+import { SIZE_OF_ALIAS } from "./synthetic/sizes.ts";
 
 /** Repositories in order of preference: MLX 4-bit first, the published bf16 last. */
 const REPOS: Readonly<Record<string, readonly string[]>> = {
@@ -103,7 +104,8 @@ async function findSnapshot(
   }
   throw new UserError(
     `Model ${name} is not on this machine: looked in ${cache} for ${repos.join(", ")}; ` +
-      `expected a downloaded snapshot. Run: hf download ${repos[0]}`,
+      `expected a downloaded snapshot. Run: hf download ${repos[0]}` +
+      (Object.hasOwn(SIZE_OF_ALIAS, name) ? ` (or measure its shapes: bench --synthetic)` : ""),
   );
 }
 

@@ -49,7 +49,7 @@ Deno.test("flags override the model's sampling one by one", async () => {
   });
   assert.deepEqual(calls.generate!.stopStrings, ["User:", "\n\n"]);
   assert.equal(calls.generate!.maxTokens, 5);
-  assert.deepEqual(calls.session, { ctx: 64, kv: "q8" });
+  assert.deepEqual(calls.session, { ctx: 64, room: 6, kv: "q8" });
   assert.deepEqual(calls.device, { kind: "null", threads: 3 });
   const { name, plan, quantize } = calls.model!;
   assert.deepEqual({ name, plan, quantize }, {
