@@ -10,7 +10,7 @@ WERROR ?= -Werror
 Q ?= @
 
 # As many compilers at a time as there are processors, unless -j says otherwise.
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN)
 endif
 
@@ -20,7 +20,8 @@ SHARED := -dynamiclib -install_name @rpath/liblapwing.dylib
 HERE := @loader_path
 else
 EXT := so
-SHARED := -shared -Wl,--no-undefined -Wl,--version-script=native/exports.map -pthread -ldl
+# Under a sanitizer its run-time library is the program's.
+SHARED := -shared $(if $(SANITIZE),,-Wl,--no-undefined) -Wl,--version-script=native/exports.map -pthread -ldl
 HERE := $$ORIGIN
 endif
 LIB := $(BUILD)/liblapwing.$(EXT)

@@ -29,7 +29,12 @@ export type {
   Progress,
   StopReason,
 } from "./engine/api_types.ts";
-export { type ChatMessage, type ChatRequest, type ChatTemplate, renderChat } from "./engine/chat.ts";
+export {
+  type ChatMessage,
+  type ChatRequest,
+  type ChatTemplate,
+  renderChat,
+} from "./engine/chat.ts";
 export { UserError } from "./engine/errors.ts";
 export { explainModel } from "./engine/explain.ts";
 export { generate } from "./engine/generate.ts";

@@ -21,7 +21,7 @@ import {
 import { judgeFloor, judgeHistory, judgeLimit } from "./gate_rules.ts";
 import { matches, type Policy, type Rule, rulesOf } from "./policy.ts";
 import type { Environment } from "./report.ts";
-import { percent, type Verdict } from "./verdict_line.ts";
+import { percent, rowNotes, type Verdict } from "./verdict_line.ts";
 
 /** Judges all rows. Throws UserError where the policy asks for what this machine cannot tell. */
 export function runGate(input: GateInput): GateResult {
@@ -169,7 +169,7 @@ function notesOf(input: GateInput, measured: readonly MeasuredRow[]): string[] {
   const foreign = input.baselines.length > 0 && known.length === 0;
   return [
     ...waived.map((c) => `output changed, allowed: ${c.settings.output_change}`),
-    ...input.comparisons.flatMap((c) => c.warnings),
+    ...input.comparisons.flatMap((c) => [...c.warnings, ...c.rows.flatMap(rowNotes)]),
     ...input.comparisons.filter(lacksNoise).map(() =>
       "no noise profile of this machine (--aa makes one)"
     ),

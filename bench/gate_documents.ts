@@ -51,8 +51,6 @@ export interface GateDocuments {
 export interface BaselineDocuments {
   readonly baselines: readonly Baseline[];
   readonly history: readonly HistoryPoint[];
-  /** Files that are none of it. */
-  readonly ignored: readonly string[];
 }
 
 /** Reads what was measured. Throws UserError. */
@@ -69,25 +67,23 @@ export async function readDocuments(paths: readonly string[]): Promise<GateDocum
 /** Reads a baseline, a report, or a folder of both. */
 export async function readBaselines(place: string): Promise<BaselineDocuments> {
   const stat = await Deno.stat(place).catch(() => null);
-  if (stat === null) return { baselines: [], history: [], ignored: [] };
+  if (stat === null) return { baselines: [], history: [] };
   if (!stat.isDirectory) {
     const read = await readBaselineFile(place);
     if (read === null) {
       throw new UserError(`${shownName(place)} is no baseline, report or comparison`);
     }
-    return { ...read, ignored: [] };
+    return read;
   }
-  const baselines: Baseline[] = [], history: HistoryPoint[] = [], ignored: string[] = [];
+  const baselines: Baseline[] = [], history: HistoryPoint[] = [];
   const names = (await Array.fromAsync(Deno.readDir(place))).map((e) => e.name).sort();
   for (const name of names.filter((n) => /\.jsonl?$/.test(n))) {
+    // A folder may also hold policies and noise profiles.
     const read = await readBaselineFile(join(place, name));
-    if (read === null) ignored.push(name);
-    else {
-      baselines.push(...read.baselines);
-      history.push(...read.history);
-    }
+    baselines.push(...read?.baselines ?? []);
+    history.push(...read?.history ?? []);
   }
-  return { baselines, history, ignored };
+  return { baselines, history };
 }
 
 async function readBaselineFile(path: string) {

@@ -6,8 +6,7 @@ import { createHash } from "node:crypto";
 import denoJson from "../deno.json" with { type: "json" };
 import { mlxFormat, modelFacts } from "../engine/checkpoint/facts.ts";
 import type { LoadedModel } from "../engine/model.ts";
-import { type Format, isAffine, parseAffine } from "../kernels/formats/affine.ts";
-import { weightList } from "../kernels/models/qwen35_config.ts";
+import { type Format, isAffine, parseAffine, weightList } from "../engine/model_terms.ts";
 import { git } from "./refs.ts";
 import type { ModelIdentity, ReportHead } from "./report.ts";
 

@@ -2,7 +2,6 @@
  * The machine around a measurement: what it is, what it runs on, and counters that tell what else happened.
  * Reads the system's own files and tools; judges nothing.
  */
-import process from "node:process";
 import type { Device } from "../ffi/abi/handle.ts";
 import { fileSha256, mappedPath } from "./identity.ts";
 import type { MachineReading } from "./port.ts";
@@ -148,15 +147,26 @@ export function foreignTime(stat: string, self: string): number | null {
   return (user + nice + system + irq + softirq + steal - own[11] - own[12]) * TICK_NS;
 }
 
-/** High water mark of this process's resident memory since resetPeakMemory(), in bytes. */
-export async function peakMemory(): Promise<number | null> {
-  const line = LINUX ? /^VmHWM:\s*(\d+) kB$/m.exec(await text("/proc/self/status") ?? "") : null;
-  if (line) return Number(line[1]) * 1024;
-  const kilobytes = process.resourceUsage().maxRSS;
-  return kilobytes > 0 ? kilobytes * 1024 : null;
+/** Resident memory of this process now, in bytes. */
+export function residentMemory(): number {
+  return Deno.memoryUsage().rss;
 }
 
-/** Elsewhere than on Linux the mark is that of the whole run. */
-export async function resetPeakMemory(): Promise<void> {
-  if (LINUX) await Deno.writeTextFile("/proc/self/clear_refs", "5").catch(() => {});
+/**
+ * The high water mark of this process's resident memory between start() and bytes(). Where the system's own
+ * mark cannot be reset, it is what is resident in the end: what was allocated meanwhile is still there then.
+ */
+export class PeakMemory {
+  #reset = false;
+
+  async start(): Promise<void> {
+    this.#reset = LINUX && await Deno.writeTextFile("/proc/self/clear_refs", "5")
+      .then(() => true, () => false);
+  }
+
+  async bytes(): Promise<number> {
+    const status = this.#reset ? await text("/proc/self/status") : null;
+    const mark = status && /^VmHWM:\s*(\d+) kB$/m.exec(status);
+    return mark ? Number(mark[1]) * 1024 : residentMemory();
+  }
 }

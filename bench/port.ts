@@ -120,6 +120,8 @@ export interface PerplexityRun {
 /** Opens engines and watches the machine around them. */
 export interface Rig extends Disposable {
   readonly clock: Clock;
+  /** The smallest step that the clock makes. */
+  readonly clockGrainNs: number;
   /** Opens a session of a context; one is open at a time, and closed before the next. */
   open(settings: EngineSettings, ctx: number): Promise<BenchEngine>;
   /** Opens the model anew, with nothing of it in this process before. */

@@ -3,7 +3,7 @@
  * tokens as were asked for, and a longer one begins with a shorter one. Knows no model.
  */
 import { createHash } from "node:crypto";
-import { randomWord } from "../kernels/formats/random.ts";
+import { randomWord } from "../engine/model_terms.ts";
 import type { Spec } from "./report.ts";
 
 /** Sets prompts apart from weights that are made with the same seed. */

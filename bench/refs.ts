@@ -97,6 +97,8 @@ function shown(taken: { readonly sha256: string }, path: string) {
 }
 
 async function addWorktree(tree: string, commit: string, cleanup: AsyncDisposableStack) {
+  // A comparison that was killed leaves an entry of a worktree that is gone.
+  await runGit(["worktree", "prune"]);
   const added = await runGit(["worktree", "add", "--detach", "--force", tree, commit]);
   if (added.code !== 0) throw new UserError(`git cannot check out ${commit}: ${added.said}`);
   cleanup.defer(async () => {

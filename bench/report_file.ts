@@ -74,14 +74,18 @@ function check<S extends v.GenericSchema>(
 }
 
 export async function readReport(path: string): Promise<Report> {
-  let text: string;
+  return parseReport(await readText(path), path);
+}
+
+/** Throws UserError. */
+export async function readText(path: string): Promise<string> {
   try {
-    text = await Deno.readTextFile(path);
+    return await Deno.readTextFile(path);
   } catch (e) {
     if (e instanceof Deno.errors.NotCapable) throw e;
-    throw new UserError(`Cannot read the report ${path}: ${(e as Error).message}`);
+    const why = e instanceof Deno.errors.NotFound ? "no such file" : (e as Error).message;
+    throw new UserError(`Cannot read ${shownName(path)}: ${why}`);
   }
-  return parseReport(text, path);
 }
 
 /** Replaces a file in one step: a reader sees the old one or the new one. Throws UserError. */

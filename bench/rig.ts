@@ -9,15 +9,16 @@ import { perplexity } from "../engine/perplexity.ts";
 import { Session } from "../engine/session.ts";
 import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
 import { farBandwidth, readBandwidth } from "./anchor.ts";
-import { monotonicClock } from "./clock.ts";
+import { clockGrainNs, monotonicClock } from "./clock.ts";
 import { type Energy, energyMeter, systemHost } from "./energy.ts";
 import { CHECK_ROWS, LiveEngine } from "./live.ts";
-import { captureEnvironment, peakMemory, readMachine, resetPeakMemory } from "./machine.ts";
+import { captureEnvironment, PeakMemory, readMachine, residentMemory } from "./machine.ts";
 import { modelIdentity } from "./identity.ts";
 import { PASSAGE } from "./passage.ts";
 import type { BenchEngine, EngineSettings, MachineReading, PerplexityRun, Rig } from "./port.ts";
 import { Prompt } from "./prompt.ts";
 import type { Environment, ModelIdentity, Spec } from "./report.ts";
+import { readText } from "./report_file.ts";
 
 export { CHECK_ROWS };
 
@@ -31,10 +32,12 @@ export interface RigOptions {
 
 export class LiveRig implements Rig {
   readonly clock = monotonicClock;
+  readonly clockGrainNs = clockGrainNs(monotonicClock);
   #device: { readonly threads: number; readonly device: Device } | null = null;
   #model: LoadedModel | null = null;
   #engine: LiveEngine | null = null;
   #prompt: Prompt | null = null;
+  readonly #peak = new PeakMemory();
   readonly #bandwidths: {
     readonly threads: number;
     readonly bytes: number;
@@ -44,11 +47,11 @@ export class LiveRig implements Rig {
   private constructor(
     readonly o: RigOptions,
     readonly energy: Energy,
-    readonly baseline: number | null,
+    readonly baseline: number,
   ) {}
 
   static async open(o: RigOptions): Promise<LiveRig> {
-    return new LiveRig(o, await energyMeter(o.spec.device, systemHost), await peakMemory());
+    return new LiveRig(o, await energyMeter(o.spec.device, systemHost), residentMemory());
   }
 
   /** The environment with the bandwidth of memory beyond the caches, measured now. */
@@ -108,7 +111,7 @@ export class LiveRig implements Rig {
 
   async startPeak(): Promise<void> {
     this.#device?.device.use.restart();
-    await resetPeakMemory();
+    await this.#peak.start();
   }
 
   async memoryPeak() {
@@ -116,7 +119,7 @@ export class LiveRig implements Rig {
     const used = this.#device?.device.use.peak ?? null;
     return {
       device_peak: used === null ? null : used + mapped,
-      peak: await peakMemory(),
+      peak: await this.#peak.bytes(),
       baseline: this.baseline,
     };
   }
@@ -176,14 +179,5 @@ export class LiveRig implements Rig {
     this.#forgetModel();
     this.#device?.device[Symbol.dispose]();
     this.#device = null;
-  }
-}
-
-async function readText(path: string): Promise<string> {
-  try {
-    return await Deno.readTextFile(path);
-  } catch (e) {
-    if (e instanceof Deno.errors.NotCapable) throw e;
-    throw new UserError(`Cannot read ${path}: ${(e as Error).message}`);
   }
 }

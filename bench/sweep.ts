@@ -3,7 +3,6 @@
  * an error row and the sweep goes on, an interrupted one keeps what it has. Owns that order; sampling is in
  * sample.ts, figures in rows.ts.
  */
-import { clockGrainNs } from "./clock.ts";
 import { type Cell, contextOf } from "./grid.ts";
 import { statsOf } from "./figures.ts";
 import type { BenchEngine, FormCheck, MachineReading, Rig, RoutingFacts } from "./port.ts";
@@ -56,13 +55,11 @@ function effort(cell: Cell, spec: Spec): number {
 class Sweep {
   readonly #rows = new Map<string, Row>();
   readonly #origin: bigint;
-  readonly #grain: number;
   #samples = 0;
   #effortDone = 0;
 
   constructor(readonly o: SweepOptions) {
     this.#origin = o.rig.clock.now();
-    this.#grain = clockGrainNs(o.rig.clock);
     for (const cell of o.cells) {
       const known = o.known?.get(cell.id);
       if (known) this.#rows.set(cell.id, known);
@@ -197,8 +194,8 @@ class Sweep {
   }
 
   #circumstances() {
-    const { battery, dirtyBuild } = this.o;
-    return { clockGrainNs: this.#grain, battery, dirtyBuild, cachedTokens: 0 };
+    const { battery, dirtyBuild, rig } = this.o;
+    return { clockGrainNs: rig.clockGrainNs, battery, dirtyBuild, cachedTokens: 0 };
   }
 
   /** Rows without a timeline: how long opening takes, how well a text is predicted. */

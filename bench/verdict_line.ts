@@ -38,6 +38,17 @@ export function rowLine(row: CompareRow, settings: Comparison["settings"]): stri
   return quiet ? text : `${text}: ${row.why}`;
 }
 
+/** What a reader of a row must know beside its line. */
+export function rowNotes({ id, settling, pairs }: CompareRow): string[] {
+  const rejected = pairs.filter((p) => p.rejected !== null).length;
+  return [
+    ...(settling && !settling.settled
+      ? [`${id}: rates still drifted or scattered after ${settling.pairs} untimed pairs`]
+      : []),
+    ...(rejected > 0 ? [`${id}: ${rejected} of ${pairs.length} pairs rejected`] : []),
+  ];
+}
+
 /** Worst first, so that the first line says what matters. */
 const SEVERITY: readonly RowOutcome[] = ["incomparable", "fail", "error", "inconclusive", "pass"];
 

@@ -28,7 +28,8 @@ export interface WorkerLaunch {
   readonly request: OpenRequest;
 }
 
-const START_MS = 60_000;
+/** The first start in a new worktree fetches what the program depends on. */
+const START_MS = 300_000;
 /** Loading a large checkpoint and filling a long context take minutes; an hour is a hang. */
 const CALL_MS = 3_600_000;
 const TAIL_CHARACTERS = 2000;
@@ -50,7 +51,7 @@ export class WorkerSubject implements Subject, AsyncDisposable {
   }
 
   async outputs(): Promise<string> {
-    return v.parse(outputsSchema, await this.#call({ call: "outputs" })).digest;
+    return this.#read(outputsSchema, await this.#call({ call: "outputs" })).digest;
   }
 
   async prepare(workload: Workload): Promise<void> {
@@ -58,7 +59,13 @@ export class WorkerSubject implements Subject, AsyncDisposable {
   }
 
   async sample(workload: Workload, repeats: number): Promise<Sample> {
-    return v.parse(sampleSchema, await this.#call({ call: "sample", workload, repeats }));
+    return this.#read(sampleSchema, await this.#call({ call: "sample", workload, repeats }));
+  }
+
+  #read<S extends v.GenericSchema>(schema: S, answer: unknown): v.InferOutput<S> {
+    const read = v.safeParse(schema, answer);
+    if (read.success) return read.output;
+    throw new SubjectError(this.side, `garbled answer: ${read.issues[0].message}`);
   }
 
   async #call(request: Request): Promise<unknown> {
@@ -135,7 +142,11 @@ class RunningWorker implements AsyncDisposable {
       clearTimeout(timer);
     }
     if (answer === undefined) throw await died(this.child, this.tail, this.side);
-    const reply = v.parse(replySchema, answer);
+    const read = v.safeParse(replySchema, answer);
+    if (!read.success) {
+      throw new SubjectError(this.side, `garbled answer: ${read.issues[0].message}`);
+    }
+    const reply = read.output;
     if ("ok" in reply) return reply.ok;
     if (reply.error === "user") throw new UserError(reply.message);
     if (reply.error === "output") throw new OutputError(`${this.side}: ${reply.message}`);

@@ -26,7 +26,7 @@ export function addBench(program: Command, context: Context): void {
     program.command("bench")
       .description("Measure prefill and decode against what the hardware allows"),
   ).addHelpText("after", EXAMPLES)
-    .action((flags, command) => runBenchCommand(context, flags as BenchFlags, command));
+    .action((flags, command) => runBenchCommand(context, flags as unknown as BenchFlags, command));
 }
 
 /** What may be said beside --resume: where to write, not what to measure. */

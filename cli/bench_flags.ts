@@ -1,5 +1,5 @@
 /** The flags of `lapwing bench`, and the spec that they make. Names are llama-bench's where the meaning is. */
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError, Option, type OptionValues } from "commander";
 import { parseCounts, parsePairs } from "../bench/grid.ts";
 import { type KvType, ROUTINGS, type Spec, TOKEN_SOURCES } from "../bench/report.ts";
 import { UserError } from "../engine/errors.ts";
@@ -26,7 +26,8 @@ export interface BenchFlags extends Omit<ModelFlags, "threads"> {
   readonly minTime: number;
   readonly warmup: number;
   readonly tokenTimes?: true;
-  readonly synthetic?: true;
+  /** The seed of the weights where one was given. */
+  readonly synthetic?: number | true;
   readonly layers?: number;
   readonly experts?: number;
   readonly vocab?: number;
@@ -51,7 +52,6 @@ export function refusing<T>(parse: (text: string) => T): (text: string) => T {
 
 const counts = (what: string) => refusing((text) => parseCounts(text, what));
 const pairs = (what: string) => refusing((text) => parsePairs(text, what));
-const one = (parsed: [number, number][]) => parsed[0];
 
 /** Flags whose short forms commander does not take: `-pg` is `--pg`. */
 const LONG_FORM: Readonly<Record<string, string>> = {
@@ -66,7 +66,6 @@ export function expandShortFlags(argv: readonly string[]): string[] {
   return argv.map((word) => LONG_FORM[word] ?? word);
 }
 
-const KV_HELP = "element types of the KV cache, by commas (-ctk)";
 const LONG_DEFAULT: [number, number] = [32768, 128];
 
 function kvTypes(text: string): KvType[] {
@@ -89,59 +88,34 @@ export const SYNTHETIC_FLAGS = {
     .choices(ROUTINGS),
 } as const;
 
+function counted(flags: string, about: string, shown: string) {
+  const option = new Option(flags, about).argParser(counts(flags.split(/,? /)[0]));
+  return shown === "none"
+    ? option.default([], "none")
+    : option.default(parseCounts(shown, flags), shown);
+}
+
+const WORK = "Work (by lists and ranges: 512,1024 or 1-4 or 0-8192+1024 or 512-8192*2):";
+
 /** Adds all flags of a benchmark. */
 export function addBenchFlags(command: Command) {
-  return command
-    .optionsGroup("Model:")
+  const model = command.optionsGroup("Model:")
     .addOption(FLAGS.model)
     .addOption(FLAGS.device)
-    .option("-t, --threads <list>", "CPU threads (default: all)", counts("--threads"), [0])
+    .addOption(counted("-t, --threads <list>", "CPU threads; 0: all", "0"))
     .addOption(FLAGS.quantize)
     .addOption(FLAGS.plan)
-    .option("--synthetic", "random weights for the architecture: no checkpoint is needed")
+    .addOption(
+      new Option("--synthetic [seed]", "random weights for the architecture: needs no checkpoint")
+        .argParser(whole({ min: 0, max: 2 ** 32 - 1, example: "42" })),
+    )
     .addOption(SYNTHETIC_FLAGS.layers)
     .addOption(SYNTHETIC_FLAGS.experts)
     .addOption(SYNTHETIC_FLAGS.vocab)
     .addOption(SYNTHETIC_FLAGS.routing)
-    .option("--library <file>", "native library (default: the one that make built)")
-    .optionsGroup("Work (lists 512,1024 and ranges 1-4, 0-8192+1024, 512-8192*2 make a grid):")
-    .option(
-      "-p, --prompt <list>",
-      "prompt tokens (default: 512 unless other work is asked for)",
-      counts("-p"),
-    )
-    .option("-n, --gen <list>", "tokens to decode (default: 128 likewise)", counts("-n"))
-    .option("-d, --depth <list>", "tokens in the context before", counts("-d"), [0])
-    .option("--pg <p,n>", "prompt, then decode; several by semicolons (-pg)", pairs("-pg"), [])
-    .option("--verify <list>", "rows of one verification", counts("--verify"), [])
-    .option(
-      "--long [p,n]",
-      "a long prompt, then decode (32768,128)",
-      refusing((t) => one(parsePairs(t, "--long"))),
-    )
-    .option("--load", "time to open the model")
-    .option("--perplexity <file>", "how well a text is predicted")
-    .option(
-      "--window <tokens>",
-      "context of --perplexity",
-      whole({ min: 2, example: "1024" }),
-      1024,
-    )
-    .option(
-      "--perplexity-tokens <n>",
-      "only the text's first tokens",
-      whole({ min: 2, example: "4096" }),
-    )
-    .option("--kv <types>", KV_HELP, kvTypes, ["f16" as KvType])
-    .option("--ub <list>", "tokens of one prefill play (-ub)", counts("-ub"), [512])
-    .addOption(
-      new Option("--tokens <kind>", "what prompts are").choices(TOKEN_SOURCES).default(
-        "random" as const,
-      ),
-    )
-    .option("--text <file>", "the text of --tokens text")
-    .addOption(FLAGS.seed)
-    .optionsGroup("Sampling:")
+    .option("--library <file>", "native library (default: the one that make built)");
+  const work = addWorkFlags(model);
+  return work.optionsGroup("Samples:")
     .option(
       "-r, --repetitions <n>",
       "samples at least",
@@ -156,7 +130,7 @@ export function addBenchFlags(command: Command) {
     )
     .option(
       "--warmup <n>",
-      "runs before the samples; the first is the cold one",
+      "runs before; the first is the cold one",
       whole({ min: 1, max: 100, example: "1" }),
       1,
     )
@@ -167,14 +141,67 @@ export function addBenchFlags(command: Command) {
       "write the report, row by row; .jsonl for lines, - for standard output",
     )
     .addOption(
-      new Option("-o, --output <format>", "print this instead of the table").choices([
-        "json",
-        "jsonl",
-        "md",
-        "csv",
-      ]),
+      new Option("-o, --output <format>", "print this instead of the table")
+        .choices(["json", "jsonl", "md", "csv"] as const),
     )
     .option("--resume <file>", "finish the report of an interrupted run");
+}
+
+function addWorkFlags<
+  A extends unknown[],
+  O extends Record<string, unknown>,
+  G extends OptionValues,
+>(
+  command: Command<A, O, G>,
+) {
+  return command.optionsGroup(WORK)
+    .addOption(
+      new Option("-p, --prompt <list>", "prompt tokens (512, if no other work is given)").argParser(
+        counts("-p"),
+      ),
+    )
+    .addOption(
+      new Option("-n, --gen <list>", "tokens to decode (128, likewise)").argParser(counts("-n")),
+    )
+    .addOption(counted("-d, --depth <list>", "tokens in the context before", "0"))
+    .addOption(
+      new Option("--pg <p,n>", "prompt, then decode; several by semicolons (-pg)")
+        .argParser(pairs("-pg")).default([] as [number, number][], "none"),
+    )
+    .addOption(counted("--verify <list>", "rows of one verification", "none"))
+    .addOption(
+      new Option("--long [p,n]", "a long prompt, then decode (32768,128)")
+        .argParser(refusing((text) => parsePairs(text, "--long")[0])),
+    )
+    .option("--load", "time to open the model")
+    .option("--perplexity <file>", "how well a text is predicted")
+    .option(
+      "--window <tokens>",
+      "context of --perplexity",
+      whole({ min: 2, example: "1024" }),
+      1024,
+    )
+    .option(
+      "--perplexity-tokens <n>",
+      "only the text's first tokens",
+      whole({ min: 2, example: "4096" }),
+    )
+    .addOption(
+      new Option("--kv <types>", "element types of the KV cache, by commas (-ctk)")
+        .argParser(kvTypes).default(["f16" as KvType], "f16"),
+    )
+    .addOption(counted("--ub <list>", "tokens of one prefill play (-ub)", "512"))
+    .addOption(
+      new Option("--tokens <kind>", "what prompts are").choices(TOKEN_SOURCES)
+        .default("random" as const),
+    )
+    .option("--text <file>", "the text of --tokens text")
+    .option(
+      "--seed <n>",
+      "of random prompts",
+      whole({ min: 0, max: 2 ** 32 - 1, example: "42" }),
+      0,
+    );
 }
 
 /** Everything that was asked for, defaults resolved. Throws UserError. */
@@ -185,9 +212,9 @@ export function specOf(flags: BenchFlags): Spec {
   refuseStray(flags);
   return {
     model: flags.model,
-    synthetic: flags.synthetic
+    synthetic: flags.synthetic !== undefined
       ? {
-        seed: flags.seed,
+        seed: flags.synthetic === true ? 0 : flags.synthetic,
         layers: flags.layers ?? null,
         experts: flags.experts ?? null,
         vocab: flags.vocab ?? null,
@@ -225,7 +252,7 @@ export function specOf(flags: BenchFlags): Spec {
 function refuseStray(flags: BenchFlags): void {
   const only = (["layers", "experts", "vocab", "routing"] as const)
     .find((name) => flags[name] !== undefined);
-  if (only && !flags.synthetic) {
+  if (only && flags.synthetic === undefined) {
     throw new UserError(`--${only} is for --synthetic models: add --synthetic.`);
   }
   if (flags.text !== undefined && flags.tokens !== "text") {

@@ -162,7 +162,7 @@ async function settingsOf(flags: Flags): Promise<CompareSettings> {
 
 /** One line a row, worst first; on standard error where standard output is JSON. */
 async function print(context: Context, comparison: Comparison, jsonOnOut: boolean): Promise<void> {
-  const { bySeverity, OUTCOME_WORDS, rowLine } = await import("../bench/verdict_line.ts");
+  const { bySeverity, OUTCOME_WORDS, rowLine, rowNotes } = await import("../bench/verdict_line.ts");
   const { terminal } = context;
   const paint = jsonOnOut ? context.errPaint : context.outPaint;
   const lines = bySeverity(comparison.rows).map((row) => {
@@ -178,6 +178,7 @@ async function print(context: Context, comparison: Comparison, jsonOnOut: boolea
   if (settings.output_change !== null && outputs && !outputs.equal) {
     lines.push(`output changed, allowed: ${settings.output_change}`);
   }
+  lines.push(...comparison.rows.flatMap(rowNotes).map((note) => `  note: ${note}`));
   (jsonOnOut ? terminal.err : terminal.out)(lines.join("\n") + "\n");
 }
 

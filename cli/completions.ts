@@ -43,7 +43,8 @@ export function addCompletions(program: Command, context: Context): void {
 
 /** The script of one shell for a program and its commands. */
 export function completionScript(program: CommandUnknownOpts, shell: Shell): string {
-  const commands = program.commands.map(describe);
+  const visible = program.createHelp().visibleCommands(program);
+  const commands = program.commands.filter((c) => visible.includes(c)).map(describe);
   const global = describe(program).flags;
   const everywhere = global.filter((f) => f.long === "--debug");
   const all = commands.map((c) => ({ ...c, flags: [...c.flags, ...everywhere] }));

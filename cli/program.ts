@@ -4,6 +4,7 @@ import denoJson from "../deno.json" with { type: "json" };
 import { addBench } from "./bench.ts";
 import { addCompare } from "./compare.ts";
 import { addCompletions } from "./completions.ts";
+import { addConvert } from "./convert.ts";
 import type { Context } from "./context.ts";
 import { addDevices } from "./devices.ts";
 import { addDoctor } from "./doctor.ts";
@@ -13,6 +14,7 @@ import { addGenerate } from "./generate.ts";
 import { addInspect } from "./inspect.ts";
 import { addPerplexity } from "./perplexity.ts";
 import { addPlot } from "./plot.ts";
+import { addSynth } from "./synth.ts";
 import { addWorker } from "./worker.ts";
 
 const VERSION = (denoJson as { version?: string }).version ?? "0.0.0";
@@ -57,7 +59,9 @@ export function buildProgram(context: Context): Command {
   addGate(program, context);
   addPerplexity(program, context);
   addPlot(program, context);
+  addConvert(program, context);
   program.commandsGroup("Set up:");
+  addSynth(program, context);
   addDoctor(program, context);
   addCompletions(program, context);
   addWorker(program, context);

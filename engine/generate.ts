@@ -3,9 +3,9 @@
  * loop and its clock; sampling and stopping at token ids happen on the device.
  */
 import type { GenerateOptions, GeneratePiece, GenerateResult, StopReason } from "./api_types.ts";
-import { Session } from "./session.ts";
+import type { Session } from "./session.ts";
 import { StopMatcher } from "./stop.ts";
-import { HALT } from "../kernels/step.ts";
+import type { HALT } from "../kernels/step.ts";
 
 /** One call into the device should last about this long: short enough to stream and to interrupt. */
 const CALL_MS = 30;

@@ -15,7 +15,7 @@ import { type PlannedWeight, planWeights, type WeightPlan } from "./checkpoint/w
 import { UserError } from "./errors.ts";
 import { copiedBytes } from "./weights.ts";
 import { PREFILL_ROWS_DEFAULT } from "./session.ts";
-import { type KvType } from "../kernels/models/forward.ts";
+import type { KvType } from "../kernels/models/forward.ts";
 import type { ModelConfig } from "../kernels/models/qwen35_config.ts";
 import { weightBytes } from "../kernels/formats/affine.ts";
 

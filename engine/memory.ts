@@ -1,5 +1,5 @@
 /** How much memory a session will need, and the check of it before anything is allocated. */
-import { type KvType } from "../kernels/models/forward.ts";
+import type { KvType } from "../kernels/models/forward.ts";
 import { kvBytesPerToken, stateBytes } from "./checkpoint/facts.ts";
 import { UserError } from "./errors.ts";
 import type { LoadedModel } from "./model.ts";

@@ -7,7 +7,7 @@ import { encodeTape } from "../ffi/tape/encode.ts";
 import { type PlannedTape, planTape } from "../ffi/tape/plan.ts";
 import { Tape } from "../ffi/tape/tape.ts";
 import type { LoadedModel } from "./model.ts";
-import { type ForwardShape } from "../kernels/models/forward.ts";
+import type { ForwardShape } from "../kernels/models/forward.ts";
 import { recordForward } from "../kernels/models/qwen35.ts";
 
 /** A tape in native memory with what it was made from. */

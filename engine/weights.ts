@@ -7,7 +7,7 @@ import type { Binding, Device, Memory } from "../ffi/abi/handle.ts";
 import { encodeTape } from "../ffi/tape/encode.ts";
 import { planTape } from "../ffi/tape/plan.ts";
 import { partBytes, type Slot, Tape } from "../ffi/tape/tape.ts";
-import { type AffineFormat, type Format } from "../kernels/formats/affine.ts";
+import type { AffineFormat, Format } from "../kernels/formats/affine.ts";
 import type { WeightForm } from "../kernels/models/forward.ts";
 import { quantizeAffine } from "../kernels/ops/quantize_affine/op.ts";
 import type { Progress } from "./api_types.ts";

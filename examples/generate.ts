@@ -7,5 +7,7 @@ using session = new Session(model);
 const prompt = model.tokenizer.encode("Once upon a time");
 const { stopIds } = model.tokenizer;
 const run = { prompt, maxTokens: 20, sampling: GREEDY, stopIds, stopStrings: [] };
-for await (const { text } of generate(session, run)) Deno.stdout.writeSync(new TextEncoder().encode(text));
+for await (const { text } of generate(session, run)) {
+  Deno.stdout.writeSync(new TextEncoder().encode(text));
+}
 console.log();

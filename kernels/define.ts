@@ -74,7 +74,9 @@ export interface OpSpec<T extends TensorSpecs = TensorSpecs, P extends ParamSpec
   readonly tasks: (s: Sizes) => number;
   /** Plain loops in the order of the formula, in f64: the oracle of every kernel. */
   readonly reference: (
-    t: { readonly [K in keyof T]: T[K]["dtypes"][number] extends "u32" ? Uint32Array : Float64Array },
+    t: {
+      readonly [K in keyof T]: T[K]["dtypes"][number] extends "u32" ? Uint32Array : Float64Array;
+    },
     p: Readonly<Record<keyof P, number>>,
     s: Sizes,
   ) => void;
@@ -165,24 +167,35 @@ export function kernelNames(op: Op): string[] {
 export function broken(c: Constraint, s: Sizes, format: string | undefined): string | null {
   const value = (x: string | number) => typeof x === "number" ? x : s[x];
   if ("sum" in c) {
-    const product = (t: Term) => typeof t === "string" ? s[t] : t.reduce<number>((a, x) => a * value(x), 1);
+    const product = (t: Term) =>
+      typeof t === "string" ? s[t] : t.reduce<number>((a, x) => a * value(x), 1);
     const sum = c.sum.reduce((a, t) => a + product(t), 0);
     const shown = c.sum.map((t) => typeof t === "string" ? t : t.join(" * ")).join(" + ");
-    return sum <= value(c.atMost) ? null : `${shown} is ${sum}, more than ${c.atMost} (${value(c.atMost)})`;
+    return sum <= value(c.atMost)
+      ? null
+      : `${shown} is ${sum}, more than ${c.atMost} (${value(c.atMost)})`;
   }
   if ("product" in c) {
     const product = c.product.reduce<number>((a, x) => a * value(x), 1);
     if ("equals" in c) {
-      return product === s[c.equals] ? null : `${c.product.join(" * ")} is ${product}, not ${c.equals} (${s[c.equals]})`;
+      return product === s[c.equals]
+        ? null
+        : `${c.product.join(" * ")} is ${product}, not ${c.equals} (${s[c.equals]})`;
     }
-    return product >= s[c.atLeast] ? null : `${c.product.join(" * ")} is ${product}, less than ${c.atLeast} (${s[c.atLeast]})`;
+    return product >= s[c.atLeast]
+      ? null
+      : `${c.product.join(" * ")} is ${product}, less than ${c.atLeast} (${s[c.atLeast]})`;
   }
   const v = s[c.axis];
   if ("multipleOf" in c) {
-    const unit = c.multipleOf === "group" ? (format && isAffine(format) ? groupOf(format) : 1) : value(c.multipleOf);
+    const unit = c.multipleOf === "group"
+      ? (format && isAffine(format) ? groupOf(format) : 1)
+      : value(c.multipleOf);
     return v % unit === 0 ? null : `${c.axis} is ${v}, not a multiple of ${unit}`;
   }
-  if ("oneOf" in c) return c.oneOf.includes(v) ? null : `${c.axis} is ${v}, not one of ${c.oneOf.join(", ")}`;
+  if ("oneOf" in c) {
+    return c.oneOf.includes(v) ? null : `${c.axis} is ${v}, not one of ${c.oneOf.join(", ")}`;
+  }
   if (c.min !== undefined && v < c.min) return `${c.axis} is ${v}, less than ${c.min}`;
   if (c.max !== undefined && v > c.max) return `${c.axis} is ${v}, more than ${c.max}`;
   return null;

@@ -138,6 +138,17 @@ function rowId({ kind, prompt, gen, depth }: ImportedRow): string {
   return kind === "decode" ? `decode${gen}@d${depth}` : `prompt_decode${prompt}+${gen}@d${depth}`;
 }
 
+const UNCHECKED: Row["check"] = {
+  output_sha256: null,
+  reference: null,
+  compared_tokens: 0,
+  matched_tokens: 0,
+  first_divergence: null,
+  max_logit_nmse: null,
+  repeatable: null,
+  ok: false,
+};
+
 function reportRow({ from }: Imported, row: ImportedRow): Row {
   const raw = {
     kind: row.kind,
@@ -188,16 +199,7 @@ function reportRow({ from }: Imported, row: ImportedRow): Row {
     moe: null,
     spec: null,
     quality: null,
-    check: {
-      output_sha256: null,
-      reference: null,
-      compared_tokens: 0,
-      matched_tokens: 0,
-      first_divergence: null,
-      max_logit_nmse: null,
-      repeatable: null,
-      ok: false,
-    },
+    check: UNCHECKED,
     absent: { check: `${from} checks no output`, limit: `${from} does not tell` },
   };
 }

@@ -41,7 +41,7 @@ export async function syntheticModel(
   options: SyntheticOptions,
   env: CacheEnv,
 ): Promise<SyntheticModel> {
-  const { seed = 1, bits = 4, routing = "model", layers, experts, vocab } = options;
+  const { seed = 0, bits = 4, routing = "model", layers, experts, vocab } = options;
   const json = reduceConfig(await configOf(name, env), { layers, experts, vocab });
   const config = modelConfig(json, `config.json of ${name}`);
   if (routing !== "model" && !config.moe) {

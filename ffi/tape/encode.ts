@@ -17,7 +17,9 @@ const KERNEL_IDS = new Map(kernelTable().map((k, id) => [k.name, id]));
 
 function kernelId(name: string): number {
   const id = KERNEL_IDS.get(name);
-  if (id === undefined) throw new Error(`Cannot encode ${name}: kernels/table.ts has no such kernel`);
+  if (id === undefined) {
+    throw new Error(`Cannot encode ${name}: kernels/table.ts has no such kernel`);
+  }
   return id;
 }
 
@@ -51,8 +53,14 @@ export function encodeTape(tape: PlannedTape): Uint8Array<ArrayBuffer> {
 }
 
 /** sha256 over the encoded records and the slot table, as hex: what was played, on any machine. */
-export async function hashTape(tape: PlannedTape, encoded: Uint8Array<ArrayBuffer>): Promise<string> {
-  const table = tape.slots.map((s, i) => [s.kind, s.name, s.dtype, s.part, s.bytes, s.base, tape.offsets[i]]);
+export async function hashTape(
+  tape: PlannedTape,
+  encoded: Uint8Array<ArrayBuffer>,
+): Promise<string> {
+  const table = tape.slots.map((
+    s,
+    i,
+  ) => [s.kind, s.name, s.dtype, s.part, s.bytes, s.base, tape.offsets[i]]);
   const names = tape.records.map((r) => r.kernel);
   const text = new TextEncoder().encode(JSON.stringify([names, table]));
   const all = new Uint8Array(encoded.length + text.length);

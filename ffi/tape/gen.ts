@@ -96,7 +96,9 @@ function constraintRows(op: Op): string[] {
 
 function opTable(): string {
   const lines = [HEAD.trimEnd()];
-  lines.push("// tensors: first slot, flags (1 in, 2 out, 4 weight, 8 optional), axes as word indices");
+  lines.push(
+    "// tensors: first slot, flags (1 in, 2 out, 4 weight, 8 optional), axes as word indices",
+  );
   for (const op of OPS) {
     const axes = axesOf(op);
     let slot = 0;
@@ -115,9 +117,9 @@ function opTable(): string {
     // A list of ops may use an axis only inside optional tensors: such an axis may be 0.
     const mayBeZero = optionalAxes.reduce((m, a) => m | (1 << axes.indexOf(a)), 0);
     const special = Object.entries(op.specialise ?? {}).map(([axis, values]) =>
-      `{LW_RULE_ONE_OF, ${values.length}, {${
-        values.map((v) => `{-1, ${v}u, 0}`).join(", ")
-      }}, {${axes.indexOf(axis)}, 0u, 0}}`
+      `{LW_RULE_ONE_OF, ${values.length}, {${values.map((v) => `{-1, ${v}u, 0}`).join(", ")}}, {${
+        axes.indexOf(axis)
+      }, 0u, 0}}`
     );
     const rules = [...constraintRows(op), ...special];
     const nParams = Object.keys(op.params).length;
@@ -133,14 +135,19 @@ function opTable(): string {
 }
 
 function kernelList(): string {
-  const lines = [HEAD.trimEnd(), "// LW_KERNEL(name, op index, specialised word, its value, dtypes)"];
+  const lines = [
+    HEAD.trimEnd(),
+    "// LW_KERNEL(name, op index, specialised word, its value, dtypes)",
+  ];
   for (const k of kernelTable()) {
     const op = OPS[k.op];
     const [axis] = Object.keys(op.specialise ?? {});
     const at = axis ? axesOf(op).indexOf(axis) : -1;
     const value = axis ? Number(/(\d+)$/.exec(k.name)![1]) : 0;
     lines.push(
-      `LW_KERNEL(${k.name}, ${k.op}, ${at}, ${value}u, LW_LIST(${k.dtypes.map(dtypeCode).join(", ")}))`,
+      `LW_KERNEL(${k.name}, ${k.op}, ${at}, ${value}u, LW_LIST(${
+        k.dtypes.map(dtypeCode).join(", ")
+      }))`,
     );
   }
   return lines.join("\n") + "\n";
@@ -158,10 +165,12 @@ function formatTable(): string {
 /** First 64 bits of the sha256 over everything both sides must agree on, as hex. */
 export async function layoutHash(): Promise<string> {
   const { DEVICE_KINDS, DTYPE_CODES, ...numbers } = layout;
-  const text = JSON.stringify([numbers, DEVICE_KINDS, DTYPE_CODES, WEIGHT_FORMATS, STEP, HALT, ATTN_BLOCK]) +
+  const text =
+    JSON.stringify([numbers, DEVICE_KINDS, DTYPE_CODES, WEIGHT_FORMATS, STEP, HALT, ATTN_BLOCK]) +
     opsHeader() + opTable() + kernelList();
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return [...new Uint8Array(digest).subarray(0, 8)].map((b) => b.toString(16).padStart(2, "0")).join("");
+  return [...new Uint8Array(digest).subarray(0, 8)].map((b) => b.toString(16).padStart(2, "0"))
+    .join("");
 }
 
 export async function generate(): Promise<Record<string, string>> {

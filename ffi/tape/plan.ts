@@ -90,9 +90,7 @@ function findWaits(tape: Tape, offsets: readonly number[]): boolean[] {
   let read: Range[] = [], written: Range[] = [];
   return tape.records.map((r) => {
     const touched = slotsOf(r).map((t) => ({ ...t, range: rangeOf(t.slot) }));
-    const wait = touched.some((t) =>
-      meets(t.range, written) || (t.writes && meets(t.range, read))
-    );
+    const wait = touched.some((t) => meets(t.range, written) || (t.writes && meets(t.range, read)));
     if (wait) read = [], written = [];
     for (const t of touched) {
       if (t.reads) read.push(t.range);

@@ -4,7 +4,12 @@
  */
 import type { RefArray } from "../../kernels/define.ts";
 import { isAffine } from "../../kernels/formats/affine.ts";
-import { bf16ToNumber, f16ToNumber, numberToBf16, numberToF16 } from "../../kernels/formats/float.ts";
+import {
+  bf16ToNumber,
+  f16ToNumber,
+  numberToBf16,
+  numberToF16,
+} from "../../kernels/formats/float.ts";
 import { roundQ8 } from "../../kernels/formats/q8.ts";
 import type { PlannedTape } from "./plan.ts";
 
@@ -43,7 +48,9 @@ export function playReference(
       const slot = tape.slots[t.slots[0]];
       const whole = memory.get(slot.base)!;
       const n = t.shape.reduce((a, b) => a * b, 1);
-      const begin = isAffine(t.dtype) || t.dtype === "q8" ? 0 : slot.offset / ELEMENT_BYTES[t.dtype];
+      const begin = isAffine(t.dtype) || t.dtype === "q8"
+        ? 0
+        : slot.offset / ELEMENT_BYTES[t.dtype];
       arrays[key] = whole.subarray(begin, begin + n);
     }
     r.op.reference(arrays as never, r.params as never, r.sizes);

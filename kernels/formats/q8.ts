@@ -18,7 +18,10 @@ function roundHalfEven(x: number): number {
 }
 
 /** Scale and codes of one group of 32 values. */
-export function quantizeQ8(values: ArrayLike<number>, at: number): { scale: number; codes: Int8Array } {
+export function quantizeQ8(
+  values: ArrayLike<number>,
+  at: number,
+): { scale: number; codes: Int8Array } {
   let max = 0;
   for (let i = 0; i < Q8_GROUP; i++) max = Math.max(max, Math.abs(Math.fround(values[at + i])));
   const scale = f16ToNumber(numberToF16(Math.fround(max / 127)));

@@ -82,14 +82,56 @@ export async function comparison(options: ComparisonOptions = {}): Promise<Compa
   };
 }
 
+/** What a decode row says beside its name and its times. */
+const PLAIN: Omit<Row, "id" | "kind" | "params" | "samples_ns" | "tokens_per_sample" | "stats"> = {
+  status: "ok",
+  validity: { verdict: "valid", reasons: [] },
+  calls: null,
+  parts: null,
+  warmup_ns: [],
+  warmup_tokens: 0,
+  order_index: [],
+  started_offset_ns: [],
+  ttft_ns: null,
+  cached_tokens: 0,
+  memory: null,
+  energy: null,
+  limit: null,
+  dispatch: {
+    rows: 1,
+    records: 310,
+    waits: 200,
+    kernels: [],
+    encode_ns: 1,
+    device_ns: null,
+    gap_ns: null,
+    plan: {},
+    tape_sha256: SHA,
+  },
+  moe: null,
+  spec: null,
+  quality: null,
+  check: {
+    output_sha256: SHA,
+    reference: "one_row",
+    compared_tokens: 17,
+    matched_tokens: 17,
+    first_divergence: null,
+    max_logit_nmse: 1e-9,
+    repeatable: true,
+    ok: true,
+  },
+  absent: {},
+};
+
 const KIND = /^(decode|prefill)(\d+)@d(\d+)$/;
 
 /** A row of these rates, one sample each. */
 export function row(id: string, rates: readonly number[], given: Partial<Row> = {}): Row {
   const [, kind, tokens, depth] = KIND.exec(id)!;
-  const ci = bootstrapMedianCi(rates, { confidence: 0.95, resamples: 1000, seed: 1 });
   const n = Number(tokens);
   return {
+    ...PLAIN,
     id,
     kind: kind as "decode" | "prefill",
     params: {
@@ -105,62 +147,29 @@ export function row(id: string, rates: readonly number[], given: Partial<Row> = 
       prompt_sha256: SHA,
       tokens: "random",
     },
-    status: "ok",
-    validity: { verdict: "valid", reasons: [] },
     samples_ns: rates.map((r) => r > 0 ? Math.round(1e9 * n / r) : 0),
     tokens_per_sample: n,
-    calls: null,
-    parts: null,
-    warmup_ns: [],
-    warmup_tokens: 0,
-    order_index: rates.map((_, i) => i),
-    started_offset_ns: rates.map((_, i) => i),
-    stats: {
-      n: rates.length,
-      median_ns: Math.round(1e9 * n / Math.max(1, median([...rates]))),
-      median_tps: median([...rates]),
-      mean_tps: null,
-      ci95: ci && [ci.lo, ci.hi],
-      mad_pct: null,
-      min: Math.min(...rates),
-      max: Math.max(...rates),
-      outliers: 0,
-      steady_tps: null,
-      first32_tps: null,
-      last32_tps: null,
-      drift_pct: null,
-    },
-    ttft_ns: null,
-    cached_tokens: 0,
-    memory: null,
-    energy: null,
-    limit: null,
-    dispatch: {
-      rows: 1,
-      records: 310,
-      waits: 200,
-      kernels: [],
-      encode_ns: 1,
-      device_ns: null,
-      gap_ns: null,
-      plan: {},
-      tape_sha256: SHA,
-    },
-    moe: null,
-    spec: null,
-    quality: null,
-    check: {
-      output_sha256: SHA,
-      reference: "one_row",
-      compared_tokens: 17,
-      matched_tokens: 17,
-      first_divergence: null,
-      max_logit_nmse: 1e-9,
-      repeatable: true,
-      ok: true,
-    },
-    absent: {},
+    stats: stats(rates, n),
     ...given,
+  };
+}
+
+function stats(rates: readonly number[], tokens: number): Row["stats"] {
+  const ci = bootstrapMedianCi(rates, { confidence: 0.95, resamples: 1000, seed: 1 });
+  return {
+    n: rates.length,
+    median_ns: Math.round(1e9 * tokens / Math.max(1, median([...rates]))),
+    median_tps: median([...rates]),
+    mean_tps: null,
+    ci95: ci && [ci.lo, ci.hi],
+    mad_pct: null,
+    min: Math.min(...rates),
+    max: Math.max(...rates),
+    outliers: 0,
+    steady_tps: null,
+    first32_tps: null,
+    last32_tps: null,
+    drift_pct: null,
   };
 }
 

@@ -66,7 +66,7 @@ Deno.test("worker: a crash tells the signal and the last words, and the next row
   await using p = await program(
     `if (r.call === "sample" && r.repeats === 2) {
        say("lw: out of registers\\n");
-       Deno.kill(Deno.pid, "SIGSEGV");
+       Deno.kill(Deno.pid, "SIGABRT");
        while (true);
      } ${SAMPLE}`,
   );
@@ -76,7 +76,7 @@ Deno.test("worker: a crash tells the signal and the last words, and the next row
     assert.equal(e.side, "head");
     assert.match(
       e.message,
-      /^the worker was ended by SIGSEGV; it last said: lw: out of registers$/,
+      /^the worker was ended by SIGABRT; it last said: lw: out of registers$/,
     );
     return true;
   });

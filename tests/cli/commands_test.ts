@@ -103,7 +103,10 @@ Deno.test("doctor: each check by itself, code 4 when one fails", async () => {
   );
   const ill = await command(["doctor"], {}, { failure: new UserError("No such model: tiny") });
   assert.equal(ill.code, 4);
-  assert.match(ill.out, /\nok {3}checkpoint: .*\n-- {3}models: .*\nFAIL generate: No such model: tiny\n$/);
+  assert.match(
+    ill.out,
+    /\nok {3}checkpoint: .*\n-- {3}models: .*\nFAIL generate: No such model: tiny\n$/,
+  );
   const found = JSON.parse((await command(["doctor", "--json"], {}, { text: " a" })).out);
   assert.deepEqual(
     found.map((f: { ok: boolean | null }) => f.ok),

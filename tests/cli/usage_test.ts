@@ -50,11 +50,14 @@ Deno.test("every command has help with examples", async () => {
       "devices",
       "doctor",
       "explain",
+      "export",
       "gate",
       "generate",
+      "import",
       "inspect",
       "perplexity",
       "plot",
+      "synth",
     ],
   );
   for (const name of names) {

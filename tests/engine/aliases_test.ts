@@ -74,11 +74,15 @@ Deno.test("aliases: a model that is not there says how to get it and where it wa
       e.message,
       `Model qwen36-a3b is not on this machine: looked in ${cache} for ` +
         "mlx-community/Qwen3.6-35B-A3B-4bit, Qwen/Qwen3.6-35B-A3B; expected a downloaded snapshot. " +
-        "Run: hf download mlx-community/Qwen3.6-35B-A3B-4bit",
+        "Run: hf download mlx-community/Qwen3.6-35B-A3B-4bit " +
+        "(or measure its shapes: bench --synthetic)",
     );
     for (const alias of ALIASES.slice(1)) {
       const { message } = await refusal(() => resolveModel(alias, { HF_HUB_CACHE: cache }));
-      assert.match(message, /Run: hf download mlx-community\/Qwen3\.[56]-\S+-4bit$/);
+      assert.match(
+        message,
+        /Run: hf download mlx-community\/Qwen3\.[56]-\S+-4bit \(or measure its shapes: bench --synthetic\)$/,
+      );
     }
   });
 });

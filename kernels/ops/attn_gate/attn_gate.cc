@@ -1,5 +1,5 @@
 // o[r,h,d] *= sigmoid(qkv[r, h * 2 * headDim + headDim + d]). One task does one row and head.
-// qkv rows must hold the queries and gates of all heads; otherwise nothing is done.
+// qkv rows hold the queries and gates of all heads (a constraint of the op).
 #include "kernels/shared/vec.h"
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
@@ -12,7 +12,6 @@ LW_CPU_KERNEL(attn_gate) {
 	auto* o = static_cast<float*>(slots[attn_gate_slot::o]);
 	const uint32_t dim = a.head_dim;
 	const uint64_t tasks = uint64_t(a.rows) * a.q_heads;
-	if (uint64_t(2) * a.q_heads * dim > a.qkv_width) return;
 	for (uint64_t t = begin; t < end && t < tasks; t++) {
 		const size_t r = t / a.q_heads, h = t % a.q_heads;
 		const float* gate = qkv + r * a.qkv_width + (2 * h + 1) * dim;

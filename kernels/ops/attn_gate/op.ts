@@ -8,7 +8,7 @@ export const attnGate = defineOp({
     qkv: { axes: ["rows", "qkvWidth"], dtypes: ["f32"], role: "in" },
   },
   params: {},
-  constraints: [],
+  constraints: [{ sum: [[2, "qHeads", "headDim"]], atMost: "qkvWidth" }],
   tasks: (s) => s.rows * s.qHeads,
   reference: ({ o, qkv }, _p, { rows, qHeads, headDim, qkvWidth }) => {
     for (let r = 0; r < rows; r++) {

@@ -32,6 +32,7 @@ export const qkNormRopeAppend = defineOp({
     { axis: "headDim", multipleOf: 32 },
     { axis: "headDim", max: 512 },
     { sum: ["rotHalf", "rotHalf"], atMost: "headDim" },
+    { sum: [[2, "qHeads", "headDim"], [2, "kvHeads", "headDim"]], atMost: "qkvWidth" },
     { axis: "stepWords", min: STEP_WORDS },
   ],
   tasks: (s) => s.rows,

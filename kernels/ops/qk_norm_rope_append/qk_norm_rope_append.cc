@@ -4,7 +4,7 @@
 //   rms(x) = x / sqrt(mean(x^2) + eps), rope: (a, b) = (x[j], x[j + rotHalf]) ->
 //   (a cos t - b sin t, b cos t + a sin t), t = f32(p) * invFreq[j] rounded to f32.
 // One task does one row, so that its angles are computed once. A position outside the caches is not
-// appended. A qkv row too short for the heads: nothing is done.
+// appended.
 #include "kernels/shared/attention.h"
 #include "kernels/shared/sum_squares.h"
 #include "native/gen/ops.h"
@@ -41,8 +41,6 @@ template <class R> static void append(const void* args_, void* const* slots, uin
 	auto* vCache = static_cast<uint8_t*>(slots[qk_norm_rope_append_slot::v_cache]);
 	auto& s = *static_cast<RowScratch*>(scratch);
 	const uint32_t dim = a.head_dim, half = a.rot_half;
-	if (dim > HEAD_DIM_MAX || half > dim / 2) return;
-	if (uint64_t(2) * dim * (uint64_t(a.q_heads) + a.kv_heads) > a.qkv_width) return;
 	for (uint32_t r = begin; r < end && r < a.rows; r++) {
 		const uint64_t p = uint64_t(pos) + r;
 		for (uint32_t j = 0; j < half; j++) {

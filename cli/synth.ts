@@ -1,0 +1,70 @@
+/** `lapwing synth`: a checkpoint of random weights on disk. Flags in, a folder out. */
+import type { Command } from "commander";
+import { UserError } from "../engine/errors.ts";
+import type { SyntheticOptions } from "../engine/synthetic/load.ts";
+import { SYNTHETIC_FLAGS } from "./bench_flags.ts";
+import type { Context } from "./context.ts";
+import { FLAGS, whole } from "./flags.ts";
+import { examples } from "./help.ts";
+import { bytes } from "./print.ts";
+import { ProgressBar } from "./progress.ts";
+
+interface Flags extends Pick<SyntheticOptions, "layers" | "experts" | "vocab" | "routing"> {
+  readonly model: string;
+  readonly out: string;
+  readonly seed: number;
+  readonly quantize?: 4 | 8;
+  readonly force?: true;
+}
+
+const EXAMPLES = examples([
+  [
+    "synth -m qwen35-0.8b --out ./random-0.8b",
+    "True shapes, random weights, as MLX would store them",
+  ],
+  ["synth -m qwen35-a3b --layers 4 --experts 32 --out ./small-moe", "A small relative"],
+]);
+
+/** Adds the command to the program. */
+export function addSynth(program: Command, context: Context): void {
+  program.command("synth")
+    .description("Write a checkpoint of random weights for a named architecture")
+    .requiredOption("--out <folder>", "where to; must be empty or not there yet")
+    .addOption(FLAGS.model)
+    .addOption(SYNTHETIC_FLAGS.layers)
+    .addOption(SYNTHETIC_FLAGS.experts)
+    .addOption(SYNTHETIC_FLAGS.vocab)
+    .addOption(SYNTHETIC_FLAGS.routing)
+    .option("--seed <n>", "of the weights", whole({ min: 0, max: 2 ** 32 - 1, example: "42" }), 0)
+    .addOption(FLAGS.quantize)
+    .addHelpText("after", EXAMPLES)
+    .action((flags) => runSynth(context, flags));
+}
+
+async function runSynth({ terminal, env }: Context, flags: Flags) {
+  const { syntheticBytes, syntheticModel } = await import("../engine/synthetic/load.ts");
+  const { writeCheckpoint } = await import("../engine/synthetic/write.ts");
+  const { model: name, out, seed, quantize, layers, experts, vocab, routing } = flags;
+  const options = { seed, bits: quantize, layers, experts, vocab, routing };
+  const model = await syntheticModel(name, options, env);
+  await refuseFull(out);
+  terminal.err(`writing ${bytes(syntheticBytes(model))} to ${out}\n`);
+  using bar = new ProgressBar(terminal);
+  const written = await writeCheckpoint(out, model, { onProgress: (p) => bar.update(p) });
+  bar[Symbol.dispose]();
+  terminal.out(`${out}: ${bytes(written)} of tensors, seed ${seed}\n`);
+}
+
+/** Never writes among files of others. */
+async function refuseFull(folder: string): Promise<void> {
+  try {
+    for await (const { name } of Deno.readDir(folder)) {
+      throw new UserError(`${folder} holds ${name}: give a folder that is empty or not there yet.`);
+    }
+  } catch (e) {
+    if (e instanceof Deno.errors.NotADirectory) {
+      throw new UserError(`${folder} is a file: give a folder.`);
+    }
+    if (!(e instanceof Deno.errors.NotFound)) throw e;
+  }
+}
