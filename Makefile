@@ -48,7 +48,7 @@ KERNEL_SOURCES := native/cpu/level_table.cc $(sort $(wildcard kernels/ops/*/*.cc
 OBJECTS := $(CORE_SOURCES:%.cc=$(BUILD)/obj/%.o) \
 	$(foreach l,baseline $(filter-out baseline,$(LEVELS)),$(KERNEL_SOURCES:%.cc=$(BUILD)/obj/$(l)/%.o))
 
-.PHONY: all lib demo test ok san san-run gen gen-check fmt fmt-check lint check clean help
+.PHONY: all lib demo test test-no-device ok san san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
 
 all: $(LIB) node_modules/.ready ## build the library and fetch the TypeScript dependencies
@@ -88,6 +88,12 @@ test: all ## build, then pass the tests
 	$(DENO) run --allow-read tests/tally.ts --junit $(BUILD)/junit.xml $$status
 
 TEST_PERMISSIONS := --allow-read --allow-write --allow-env --allow-ffi --allow-run --allow-sys --allow-net
+
+# By what they import: a test that opens a device names one of these.
+NEEDS_DEVICE := abi/handle|engine/(api|model|session)|ops/devices|/mod\.ts|example
+test-no-device: node_modules/.ready ## pass the tests that need no library
+	@$(DENO) test $(filter-out --allow-ffi,$(TEST_PERMISSIONS)) --parallel \
+		$$(grep -rLE '$(NEEDS_DEVICE)' tests --include='*_test.ts')
 
 # Programs over the C ABI alone: parity cases replayed, tapes mutated.
 $(BUILD)/op_suite $(BUILD)/fuzz_tape: $(BUILD)/%: tests/native/%.cc tests/native/case_file.h $(LIB)

@@ -5,7 +5,14 @@
  */
 import { type Cell, contextOf } from "./grid.ts";
 import { statsOf } from "./figures.ts";
-import type { BenchEngine, FormCheck, MachineReading, Rig, RoutingFacts } from "./port.ts";
+import type {
+  BenchEngine,
+  FormCheck,
+  MachineReading,
+  PerplexityRun,
+  Rig,
+  RoutingFacts,
+} from "./port.ts";
 import { emptyRow, errorRow, measuredRow } from "./rows.ts";
 import type { Row, Spec } from "./report.ts";
 import { takeSamples } from "./sample.ts";
@@ -202,29 +209,31 @@ class Sweep {
   async #plain(cell: Cell): Promise<Row> {
     const { spec, rig, signal } = this.o, before = await rig.reading();
     const times: { ns: number; at: number }[] = [];
-    let quality: Row["quality"] = null;
+    const qualities: PerplexityRun[] = [];
     const load = cell.kind === "load";
-    const runs = load ? spec.repetitions + 1 : 1;
+    // The first one is cold; a text is predicted twice, which must give the same.
+    const runs = load ? spec.repetitions + 1 : 2;
     for (let i = 0; i < runs; i++) {
       signal?.throwIfAborted();
       this.#tell(cell, `sample ${i + 1} of ${runs}`);
       const from = rig.clock.now();
       if (load) await rig.load(cell.settings);
-      else quality = await rig.perplexity(cell.settings, signal);
+      else qualities.push(await rig.perplexity(cell.settings, signal));
       times.push({ ns: Number(rig.clock.now() - from), at: Number(from - this.#origin) });
     }
-    return this.#plainRow(cell, times, load ? 1 : 0, quality, before, await rig.reading());
+    return this.#plainRow(cell, times, qualities, before, await rig.reading());
   }
 
   #plainRow(
     cell: Cell,
     all: readonly { ns: number; at: number }[],
-    cold: number,
-    quality: Row["quality"],
+    qualities: readonly PerplexityRun[],
     before: MachineReading,
     after: MachineReading,
   ): Row {
-    const times = all.slice(cold), empty = emptyRow(cell, this.o.spec), first = this.#samples;
+    const times = all.slice(1), quality = qualities[0] ?? null;
+    const repeatable = qualities.length > 1 ? qualities.every((q) => q.nll === quality.nll) : null;
+    const empty = emptyRow(cell, this.o.spec), first = this.#samples;
     this.#samples += times.length;
     const raw = {
       ...empty,
@@ -236,13 +245,14 @@ class Sweep {
     return {
       ...raw,
       status: "ok",
-      warmup_ns: all.slice(0, cold).map((t) => t.ns),
+      warmup_ns: all.slice(0, 1).map((t) => t.ns),
+      warmup_tokens: raw.tokens_per_sample,
       order_index: times.map((_, i) => first + i),
       started_offset_ns: times.map((t) => t.at),
       stats,
       quality,
       validity: validityOf(raw, stats, { before, after, wallNs, ...this.#circumstances() }),
-      check: { ...empty.check, ok: quality === null || Number.isFinite(quality.nll) },
+      check: { ...empty.check, repeatable, ok: repeatable ?? true },
       absent: { limit: "not held against the memory", check: "no tokens come out" },
     };
   }

@@ -33,7 +33,7 @@ export interface Complaint {
 /** What to tell the user about anything that was thrown. */
 export function complaintOf(error: unknown): Complaint {
   if (error instanceof UserError) {
-    return { code: EXIT.usage, lines: [error.message, ...error.details] };
+    return { code: EXIT.usage, lines: [error.message, ...furtherDetails(error)] };
   }
   if (error instanceof NativeError) {
     const at = error.record === null ? "" : ` (record ${error.record})`;
@@ -50,6 +50,12 @@ export function complaintOf(error: unknown): Complaint {
     code: EXIT.bug,
     lines: [`${firstLine(error)} (unexpected: please report it; --debug prints the stack)`],
   };
+}
+
+/** A short list stands in the message already, there without the kinds before its names. */
+function furtherDetails({ message, details }: UserError): readonly string[] {
+  const told = details.every((d) => message.includes(d.replace(/^[a-z ]+: /, "")));
+  return told ? [] : details;
 }
 
 function firstLine(error: unknown): string {

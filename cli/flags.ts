@@ -70,7 +70,7 @@ const NO_PLAN: Plan = {};
 
 /** Flags by name; a command adds those that it understands. */
 export const FLAGS = {
-  model: new Option("-m, --model <model>", "checkpoint: a name, a folder or a .gguf file")
+  model: new Option("-m, --model <model>", "checkpoint: a name, a folder or a .safetensors file")
     .default("tiny"),
   device: new Option("--device <kind>", "where to run").choices(DEVICE_KINDS).default("cpu"),
   threads: new Option("--threads <n>", "CPU threads (default: all that this process may use)")

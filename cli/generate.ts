@@ -158,7 +158,9 @@ async function play(
 function summary(context: Context, r: GenerateResult): string {
   const parts = [
     `prompt ${r.promptTokens} tokens at ${rate(r.promptTokens, r.prefillNs)}`,
-    `first token after ${duration(r.ttftNs)}`,
+    r.stopReason === "interrupted" && r.ids.length === 0
+      ? "no first token"
+      : `first token after ${duration(r.ttftNs)}`,
     `${r.ids.length} tokens made, decode ${rate(r.decodeIntervals, r.decodeNs)}`,
     r.stopReason.replaceAll("_", " "),
   ];

@@ -11,7 +11,7 @@ import { bytes, count, json, type Paint, table } from "./print.ts";
 export function addInspect(program: Command, context: Context): void {
   program.command("inspect")
     .description("Show a checkpoint's shape, bytes, cost a token and memory needs")
-    .argument("[model]", "checkpoint: a name, a folder or a .gguf file", "tiny")
+    .argument("[model]", "checkpoint: a name, a folder or a .safetensors file", "tiny")
     .addOption(FLAGS.json)
     .addHelpText(
       "after",

@@ -2,6 +2,7 @@
  * The process's streams and its interrupt key behind an interface, so that commands run in tests
  * without a process. Formats nothing.
  */
+import { UserError } from "../engine/errors.ts";
 import { reserveStdout } from "../ffi/abi/descriptors.ts";
 
 export interface Interrupt extends Disposable {
@@ -30,6 +31,26 @@ function writeAll(sink: Sink, text: string): void {
   while (rest.length > 0) rest = rest.subarray(sink.writeSync(rest));
 }
 
+function writeOut(sink: Sink, text: string): void {
+  try {
+    writeAll(sink, text);
+  } catch (e) {
+    if (e instanceof Deno.errors.BrokenPipe) throw e;
+    throw new UserError(
+      `Cannot write to standard output: ${(e as Error).message}. Send it where there is room.`,
+    );
+  }
+}
+
+/** Where errors cannot be written there is nobody to tell; the exit code must still be right. */
+function writeErr(text: string): void {
+  try {
+    writeAll(Deno.stderr, text);
+  } catch {
+    return;
+  }
+}
+
 function windowColumns(): number {
   try {
     return Deno.consoleSize().columns;
@@ -56,8 +77,8 @@ export function systemTerminal(): Terminal {
     outIsTty: Deno.stdout.isTerminal(),
     errIsTty: Deno.stderr.isTerminal(),
     inIsTty: Deno.stdin.isTerminal(),
-    out: (text) => writeAll(sink, text),
-    err: (text) => writeAll(Deno.stderr, text),
+    out: (text) => writeOut(sink, text),
+    err: (text) => writeErr(text),
     columns: windowColumns,
     readStdin: async () => new Uint8Array(await new Response(Deno.stdin.readable).arrayBuffer()),
     reserveOut: () => {

@@ -124,7 +124,11 @@ async function namesIn(folder: string): Promise<string[]> {
   try {
     for await (const entry of Deno.readDir(folder)) names.push(entry.name);
   } catch (e) {
-    if (!(e instanceof Deno.errors.NotFound)) throw e;
+    if (e instanceof Deno.errors.NotCapable || !(e instanceof Error)) throw e;
+    if (e instanceof Deno.errors.NotFound || e instanceof Deno.errors.NotADirectory) return names;
+    throw new UserError(
+      `Cannot read the model cache: ${e.message}. Set HF_HUB_CACHE to a folder that can be read.`,
+    );
   }
   return names;
 }

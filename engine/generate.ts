@@ -85,9 +85,11 @@ export async function* generate(
     stopIds: options.stopIds,
     limit: Math.max(1, options.maxTokens),
   });
-  const start = nowNs();
+  const start = nowNs(), before = session.pos;
   if (options.maxTokens > 0) await session.prefill(prompt, signal);
   const first = nowNs();
+  // Fewer than the prompt has where the prefill was interrupted.
+  const promptTokens = options.maxTokens > 0 ? session.pos - before : prompt.length;
   let last = first, produced = 0, perCall = 1;
   let halt: StopReason | null = options.maxTokens > 0 ? null : "max_tokens";
   while (!halt && !run.stopped) {
@@ -114,7 +116,7 @@ export async function* generate(
     ids: Uint32Array.from(run.ids),
     text: run.text,
     stopReason: run.stopped ?? halt ?? "interrupted",
-    promptTokens: prompt.length,
+    promptTokens,
     prefillNs: first - start,
     ttftNs: first - start,
     decodeIntervals: Math.max(0, produced - 1),

@@ -13,6 +13,7 @@ import { type Checkpoint, openCheckpoint } from "./checkpoint/folder.ts";
 import { checkValues } from "./checkpoint/sanity.ts";
 import { type PlannedWeight, planWeights, type WeightPlan } from "./checkpoint/weights.ts";
 import { UserError } from "./errors.ts";
+import { loadTexts } from "./texts.ts";
 import { copiedBytes } from "./weights.ts";
 import { PREFILL_ROWS_DEFAULT } from "./session.ts";
 import type { KvType } from "../kernels/models/forward.ts";
@@ -39,6 +40,12 @@ export async function inspectCheckpoint(nameOrPath: string, env: Env): Promise<I
   } catch (e) {
     if (!(e instanceof UserError)) throw e;
     refusals.push(e.message, ...e.details);
+  }
+  try {
+    await loadTexts(checkpoint);
+  } catch (e) {
+    if (!(e instanceof UserError)) throw e;
+    refusals.push(e.message);
   }
   const values = plan && await checkValues(plan);
   const fileBytes = checkpoint.files.reduce((n, f) => n + f.bytes, 0);

@@ -10,12 +10,13 @@ import type { Plan, WeightForm } from "../kernels/models/forward.ts";
 import type { ModelConfig } from "../kernels/models/qwen35_config.ts";
 import { resolveModel } from "./aliases.ts";
 import type { DeviceInfo, OpenDeviceOptions, OpenModelOptions } from "./api_types.ts";
-import { type ChatTemplate, loadChatTemplate } from "./chat.ts";
-import { type Checkpoint, openCheckpoint, type TextFile } from "./checkpoint/folder.ts";
+import type { ChatTemplate } from "./chat.ts";
+import { openCheckpoint } from "./checkpoint/folder.ts";
 import { planWeights } from "./checkpoint/weights.ts";
 import { UserError } from "./errors.ts";
 import { synthesise, type SyntheticModel, syntheticModel } from "./synthetic/load.ts";
-import { loadTokenizer, type Tokenizer, type TokenizerFiles } from "./tokenizer.ts";
+import { loadTexts, type Texts } from "./texts.ts";
+import type { Tokenizer } from "./tokenizer.ts";
 import { DeviceWeights } from "./weights.ts";
 
 /** Devices that can be opened now, each player's best first. */
@@ -77,7 +78,7 @@ export class LoadedModel implements Disposable {
     /** What loading decided or left out, for people. */
     readonly notes: readonly string[],
     readonly weights: DeviceWeights,
-    readonly texts: { tokenizer: Tokenizer; chatTemplate: ChatTemplate | null } | null,
+    readonly texts: Texts | null,
   ) {}
 
   get path(): string {
@@ -166,31 +167,4 @@ export function inverseFrequencies(c: ModelConfig): Float32Array<ArrayBuffer> {
     { length: c.rotaryDim / 2 },
     (_, j) => c.ropeTheta ** (-2 * j / c.rotaryDim),
   );
-}
-
-async function loadTexts(checkpoint: Checkpoint) {
-  const read = async (name: TextFile) => {
-    const path = checkpoint.texts[name];
-    return path === undefined ? undefined : await Deno.readTextFile(path);
-  };
-  const tokenizerJson = await read("tokenizer.json");
-  if (tokenizerJson === undefined) return null;
-  const files: TokenizerFiles = { tokenizerJson };
-  const tokenizerConfig = await read("tokenizer_config.json");
-  const generationConfig = await read("generation_config.json");
-  const chatTemplate = await read("chat_template.jinja");
-  const all = {
-    ...files,
-    ...(tokenizerConfig === undefined ? {} : { tokenizerConfig }),
-    ...(generationConfig === undefined ? {} : { generationConfig }),
-    ...(chatTemplate === undefined ? {} : { chatTemplate }),
-  };
-  const tokenizer = loadTokenizer(all, eosOf(checkpoint.json));
-  return { tokenizer, chatTemplate: loadChatTemplate(all, tokenizer.specialTokens) };
-}
-
-/** eos_token_id of config.json, at the top and in text_config. */
-function eosOf(json: Readonly<Record<string, unknown>>): number[] {
-  const inner = json.text_config as Record<string, unknown> | undefined;
-  return [json.eos_token_id, inner?.eos_token_id].flat().filter((x) => typeof x === "number");
 }

@@ -17,6 +17,11 @@ export async function perplexity(
       `Perplexity windows of ${window} tokens: give 2 to ${session.ctx}, the context.`,
     );
   }
+  if (session.model.device.info.kind === "null") {
+    throw new UserError(
+      "The null device computes nothing: no text has a perplexity on it. Use cpu.",
+    );
+  }
   if (ids.length < 2) {
     throw new UserError("The text has fewer than two tokens: nothing to predict.");
   }

@@ -33,6 +33,7 @@ export interface SessionOptions {
 
 export const CTX_DEFAULT = 4096;
 export const PREFILL_ROWS_DEFAULT = 512;
+const U32_MAX = 2 ** 32 - 1;
 
 /** What a run of sampled tokens obeys. */
 export interface RunOptions {
@@ -117,13 +118,13 @@ export class Session implements Disposable {
       throw new UserError(`${stops.length} stop tokens: at most ${STOPS_MAX} can be given.`);
     }
     words[STEP.pos] = this.#pos;
-    words[STEP.limit] = run.limit;
+    words[STEP.limit] = Math.min(run.limit, U32_MAX);
     words[STEP.ctx] = this.ctx;
     words[STEP.vocabUsed] = this.model.vocabUsed;
     words[STEP.seedLo] = s.seed >>> 0;
     words[STEP.seedHi] = Math.floor(s.seed / 2 ** 32) >>> 0;
     floats[STEP.temperature] = s.temperature;
-    words[STEP.topK] = s.topK;
+    words[STEP.topK] = Math.min(s.topK, U32_MAX);
     floats[STEP.topP] = s.topP;
     floats[STEP.minP] = s.minP;
     floats[STEP.repeatPenalty] = s.repeatPenalty;
@@ -137,6 +138,7 @@ export class Session implements Disposable {
   /** Runs `ids` through the model in chunks and samples the token after them. Needs begin(). */
   async prefill(ids: Uint32Array<ArrayBuffer>, signal?: AbortSignal): Promise<void> {
     this.#refuseOverflow(ids.length);
+    this.#refuseUnknown(ids);
     this.#history.write(this.#pos * 4, ids);
     for (let at = 0; at < ids.length && !signal?.aborted;) {
       const rows = Math.min(this.prefillRows, ids.length - at);
@@ -158,10 +160,10 @@ export class Session implements Disposable {
   /** Decodes up to `n` more tokens; returns why the device stopped, "running" when it did not. */
   async decode(n: number): Promise<HaltReason> {
     const room = Math.min(n, this.ctx - this.#pos);
-    if (room > 0) {
-      const played = await this.#tape(1, this.#pos + room, "sample").loaded.playAsync(room);
-      this.#pos += played;
-    }
+    // A player that samples nothing never halts by itself.
+    if (room <= 0) return this.#pos < this.ctx ? this.halted() : "contextFull";
+    const played = await this.#tape(1, this.#pos + room, "sample").loaded.playAsync(room);
+    this.#pos += played;
     return this.halted();
   }
 
@@ -210,6 +212,7 @@ export class Session implements Disposable {
     options: ForwardOptions = {},
   ): Promise<void> {
     this.#refuseOverflow(ids.length);
+    this.#refuseUnknown(ids);
     this.#history.write(this.#pos * 4, ids);
     if (options.next !== undefined && this.#pos + ids.length < this.ctx) {
       this.#history.write((this.#pos + ids.length) * 4, Uint32Array.of(options.next));
@@ -283,12 +286,24 @@ export class Session implements Disposable {
 
   #refuseOverflow(tokens: number): void {
     if (tokens < 1) throw new UserError("The prompt has no tokens. Give some text.");
-    if (this.#pos + tokens <= this.ctx) return;
+    const end = this.#pos + tokens, { contextMax } = this.model.config;
+    if (end <= this.ctx) return;
     throw new UserError(
-      `${this.#pos + tokens} tokens do not fit into a context of ${this.ctx}. ` +
-        `Give --ctx at least ${
-          this.#pos + tokens + 1
-        } (the model's maximum is ${this.model.config.contextMax}).`,
+      `${end} tokens do not fit into a context of ${this.ctx}. ` +
+        (end < contextMax
+          ? `Give --ctx at least ${end + 1} (the model's maximum is ${contextMax}).`
+          : `Give a shorter text: the model's maximum is ${contextMax}.`),
+    );
+  }
+
+  /** A tokenizer of another model may name rows that the embedding does not have. */
+  #refuseUnknown(ids: Uint32Array): void {
+    const { vocab } = this.model.config;
+    const id = ids.find((n) => n >= vocab);
+    if (id === undefined) return;
+    throw new UserError(
+      `Token ${id} is not one of ${this.model.name}, which has ${vocab}. ` +
+        `Use the tokenizer.json that was published with the tensors.`,
     );
   }
 

@@ -142,6 +142,11 @@ Deno.test("what the engine refuses or breaks on becomes a line and a code", asyn
   });
   assert.equal(refused.code, 2);
   assert.equal(refused.err, "error: No such model: x\n  looked in /a\n  looked in /b\n");
+  const short = new UserError("Does not fit: 1 missing (a.weight); use b", {
+    details: ["missing: a.weight"],
+  });
+  const told = await generate(["x"], {}, { failure: short });
+  assert.equal(told.err, "error: Does not fit: 1 missing (a.weight); use b\n");
   const bug = await generate(["x"], {}, { failure: new TypeError("undefined\nis not") });
   assert.equal(bug.code, 70);
   assert.match(bug.err, /^error: undefined \(unexpected: please report it; [^\n]+\)\n$/);

@@ -100,3 +100,20 @@ Deno.test("malformed values: what, where and what was expected", async () => {
     assert.match(err, expected);
   }
 });
+
+Deno.test("streams that take nothing: a line where one can be written, and the code stays right", {
+  ignore: Deno.build.os !== "linux",
+}, async () => {
+  const main = new URL("cli/main.ts", ROOT).pathname;
+  const through = async (redirect: string) => {
+    const { code, stderr } = await new Deno.Command("sh", {
+      args: ["-c", `"$0" run -A "$@" ${redirect}`, Deno.execPath(), main, "completions", "bash"],
+      env: { NO_COLOR: "1" },
+    }).output();
+    return { code, err: new TextDecoder().decode(stderr) };
+  };
+  const { code, err } = await through(">/dev/full");
+  assert.equal(code, 2);
+  assert.match(err, /^error: Cannot write to standard output: No space left[^\n]*\n$/);
+  assert.equal((await through("extra 2>/dev/full")).code, 2);
+});

@@ -87,6 +87,13 @@ Deno.test("aliases: a model that is not there says how to get it and where it wa
   });
 });
 
+Deno.test("aliases: a cache that is a file holds no model", async () => {
+  for (const cache of ["/dev/null", "/dev/null/hub"]) {
+    const { message } = await refusal(() => resolveModel("qwen35-9b", { HF_HUB_CACHE: cache }));
+    assert.match(message, /^Model qwen35-9b is not on this machine: looked in \/dev\/null/);
+  }
+});
+
 Deno.test("aliases: an existing path wins, and a near miss is offered", async () => {
   await withCache(async (cwd) => {
     await Deno.mkdir(join(cwd, "tiny"));
