@@ -89,11 +89,11 @@ test: all ## build, then pass the tests
 
 TEST_PERMISSIONS := --allow-read --allow-write --allow-env --allow-ffi --allow-run --allow-sys --allow-net
 
-# By what they import: a test that opens a device names one of these.
-NEEDS_DEVICE := abi/handle|engine/(api|model|session)|ops/devices|/mod\.ts|example
+# By what they import: a test that opens a device names one of these. Those of bench/ take longer than all others.
+NEEDS_DEVICE := abi/handle|engine/(api|model|session)\.ts|/devices\.ts|/mod\.ts|examples/
 test-no-device: node_modules/.ready ## pass the tests that need no library
 	@$(DENO) test $(filter-out --allow-ffi,$(TEST_PERMISSIONS)) --parallel \
-		$$(grep -rLE '$(NEEDS_DEVICE)' tests --include='*_test.ts')
+		$$(grep -rLE '$(NEEDS_DEVICE)' tests --include='*_test.ts' | grep -v '^tests/bench/')
 
 # Programs over the C ABI alone: parity cases replayed, tapes mutated.
 $(BUILD)/op_suite $(BUILD)/fuzz_tape: $(BUILD)/%: tests/native/%.cc tests/native/case_file.h $(LIB)

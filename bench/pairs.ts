@@ -28,6 +28,8 @@ export type RejectReason = typeof REJECT_REASONS[number];
 
 /** An anchor further than this from the session's median rejects its pair. */
 export const ANCHOR_LIMIT = 0.03;
+/** Aimed at beyond the shortest sample: a machine that was busy while this was found may be faster later. */
+const SAMPLE_MARGIN = 1.5;
 /** Pauses in which a disturbance may pass before a pair is measured all the same. */
 const ANCHOR_PAUSES_MS = [250, 500, 1000];
 /** Anchors that make a median to hold a new one against. */
@@ -93,7 +95,7 @@ export class Duel {
       const base = await this.sample("base"), head = await this.sample("head");
       const ns = Math.min(base.ns, head.ns), steps = Math.min(base.steps, head.steps);
       const { sampleNsMin, stepsMin } = this.workload;
-      const short = Math.max(sampleNsMin * 1.05 / ns, stepsMin / steps);
+      const short = Math.max(SAMPLE_MARGIN * sampleNsMin / ns, stepsMin / steps);
       this.#repeats = Math.max(1, Math.ceil(this.#repeats * short));
     }
   }

@@ -126,6 +126,8 @@ export interface Rig extends Disposable {
   open(settings: EngineSettings, ctx: number): Promise<BenchEngine>;
   /** Opens the model anew, with nothing of it in this process before. */
   load(settings: EngineSettings): Promise<void>;
+  /** Hash of the weights that the last load() brought onto the device. */
+  weights(): Promise<string>;
   perplexity(settings: EngineSettings, signal?: AbortSignal): Promise<PerplexityRun>;
   /** Fastest reading of a working set of so many bytes, with the threads of the run; bytes a second. */
   readBandwidth(settings: EngineSettings, bytes: number): Promise<number>;

@@ -13,7 +13,7 @@ import { clockGrainNs, monotonicClock } from "./clock.ts";
 import { type Energy, energyMeter, systemHost } from "./energy.ts";
 import { CHECK_ROWS, LiveEngine } from "./live.ts";
 import { captureEnvironment, PeakMemory, readMachine, residentMemory } from "./machine.ts";
-import { modelIdentity } from "./identity.ts";
+import { modelIdentity, weightsHash } from "./identity.ts";
 import { PASSAGE } from "./passage.ts";
 import type { BenchEngine, EngineSettings, MachineReading, PerplexityRun, Rig } from "./port.ts";
 import { Prompt } from "./prompt.ts";
@@ -80,6 +80,10 @@ export class LiveRig implements Rig {
   async load(settings: EngineSettings): Promise<void> {
     this.#forgetModel();
     await this.#load(settings.threads);
+  }
+
+  weights(): Promise<string> {
+    return Promise.resolve(weightsHash(this.#model!));
   }
 
   async perplexity(settings: EngineSettings): Promise<PerplexityRun> {

@@ -209,9 +209,9 @@ class Sweep {
   async #plain(cell: Cell): Promise<Row> {
     const { spec, rig, signal } = this.o, before = await rig.reading();
     const times: { ns: number; at: number }[] = [];
-    const qualities: PerplexityRun[] = [];
+    const qualities: PerplexityRun[] = [], outcomes: string[] = [];
     const load = cell.kind === "load";
-    // The first one is cold; a text is predicted twice, which must give the same.
+    // The first one is cold. All must bring the same weights, or predict equally well.
     const runs = load ? spec.repetitions + 1 : 2;
     for (let i = 0; i < runs; i++) {
       signal?.throwIfAborted();
@@ -220,19 +220,21 @@ class Sweep {
       if (load) await rig.load(cell.settings);
       else qualities.push(await rig.perplexity(cell.settings, signal));
       times.push({ ns: Number(rig.clock.now() - from), at: Number(from - this.#origin) });
+      outcomes.push(load ? await rig.weights() : String(qualities[i].nll));
     }
-    return this.#plainRow(cell, times, qualities, before, await rig.reading());
+    const same = outcomes.every((o) => o === outcomes[0]);
+    return this.#plainRow(cell, times, qualities[0] ?? null, same, before, await rig.reading());
   }
 
   #plainRow(
     cell: Cell,
     all: readonly { ns: number; at: number }[],
-    qualities: readonly PerplexityRun[],
+    quality: Row["quality"],
+    same: boolean,
     before: MachineReading,
     after: MachineReading,
   ): Row {
-    const times = all.slice(1), quality = qualities[0] ?? null;
-    const repeatable = qualities.length > 1 ? qualities.every((q) => q.nll === quality.nll) : null;
+    const times = all.slice(1);
     const empty = emptyRow(cell, this.o.spec), first = this.#samples;
     this.#samples += times.length;
     const raw = {
@@ -252,7 +254,7 @@ class Sweep {
       stats,
       quality,
       validity: validityOf(raw, stats, { before, after, wallNs, ...this.#circumstances() }),
-      check: { ...empty.check, repeatable, ok: repeatable ?? true },
+      check: { ...empty.check, repeatable: same, ok: same },
       absent: { limit: "not held against the memory", check: "no tokens come out" },
     };
   }

@@ -36,6 +36,7 @@ export interface Script {
   readonly watts?: number;
   readonly readings?: (n: number) => Partial<MachineReading>;
   readonly loadNs?: (n: number) => number;
+  readonly weights?: (n: number) => string;
 }
 
 const COST: WorkCost = { weights: 1e6, kv: 1000, state: 2000, flops: 2e6, playBytes: 1_003_000 };
@@ -167,6 +168,9 @@ export class FakeRig implements Rig {
   load(): Promise<void> {
     this.clock.advance(this.script.loadNs?.(this.#loads++) ?? 2_000_000);
     return Promise.resolve();
+  }
+  weights(): Promise<string> {
+    return Promise.resolve(this.script.weights?.(this.#loads) ?? "same");
   }
   perplexity() {
     this.clock.advance(4_000_000_000);

@@ -248,6 +248,9 @@ Deno.test("load and perplexity: times without a limit", async () => {
   near(text.stats?.median_tps, 250, "predictions a second");
   assert.equal(text.quality?.predictions, 1000);
   assert.equal(text.check.ok, true);
+  assert.equal(load.check.ok, true);
+  const other = await measure({ load: true }, { weights: (n) => String(n > 3) });
+  assert.equal(other.rows[0].check.ok, false);
 });
 
 async function reasonsOf(

@@ -88,10 +88,14 @@ Deno.test("aliases: a model that is not there says how to get it and where it wa
 });
 
 Deno.test("aliases: a cache that is a file holds no model", async () => {
-  for (const cache of ["/dev/null", "/dev/null/hub"]) {
-    const { message } = await refusal(() => resolveModel("qwen35-9b", { HF_HUB_CACHE: cache }));
-    assert.match(message, /^Model qwen35-9b is not on this machine: looked in \/dev\/null/);
-  }
+  await withCache(async (folder) => {
+    const file = join(folder, "taken");
+    await Deno.writeTextFile(file, "");
+    for (const cache of [file, join(file, "hub")]) {
+      const { message } = await refusal(() => resolveModel("qwen35-9b", { HF_HUB_CACHE: cache }));
+      assert.ok(message.startsWith(`Model qwen35-9b is not on this machine: looked in ${cache}`));
+    }
+  });
 });
 
 Deno.test("aliases: an existing path wins, and a near miss is offered", async () => {
