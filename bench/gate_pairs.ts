@@ -58,6 +58,7 @@ function pairedCases(rules: readonly Rule[], measured: readonly MeasuredRow[]): 
 
 /** A tolerance that the machine's own noise exceeds would fail or block at random. */
 function refuseFineTolerance({ row, options }: PairedCase): void {
+  if (row.problem) return;
   const noise = row.paired!.comparison.noise?.rows.find((r) => r.id === row.id);
   if (!noise || options.tolerance >= TOLERANCE_HALF_WIDTHS * noise.half_width) return;
   const least = percent(Math.ceil(2000 * noise.half_width) / 1000);

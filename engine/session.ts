@@ -43,7 +43,7 @@ export interface RunOptions {
   readonly limit: number;
 }
 
-type Taps = Pick<ForwardShape, "tapLayers" | "tapRouting">;
+type Taps = Pick<ForwardShape, "tapLayers" | "tapRouting" | "givenRouting">;
 
 export interface ForwardOptions extends Taps {
   /** The token after the last id. */
@@ -230,6 +230,11 @@ export class Session implements Disposable {
     return out;
   }
 
+  /** The experts that the rows of a forward with `givenRouting` are to use in a layer, [rows, topK]. */
+  writeRouting(layer: number, ids: Uint32Array<ArrayBuffer>): void {
+    this.#state.memory(`given.${layer}`, ids.byteLength).write(0, ids);
+  }
+
   /** f32 values of a state tensor: `x`, `normed`, `logits`, `gdn.N`, `conv.N`, ... */
   readState(name: string, elements: number): Float32Array<ArrayBuffer> {
     const out = new Float32Array(elements);
@@ -280,6 +285,7 @@ export class Session implements Disposable {
       plan: this.model.plan,
       ...(taps.tapLayers === undefined ? {} : { tapLayers: taps.tapLayers }),
       ...(taps.tapRouting ? { tapRouting: true } : {}),
+      ...(taps.givenRouting ? { givenRouting: true } : {}),
     };
     return this.#state.tape(shape);
   }

@@ -39,7 +39,7 @@ export class Snapshot implements Disposable {
 const TAPES_MAX = 32;
 
 /** State whose size differs from tape to tape: results that the host reads after a play. */
-const RESULTS = /^(logits|nll|x|normed|ids\.\d+)$/;
+const RESULTS = /^(logits|nll|x|normed|(ids|given)\.\d+)$/;
 
 /** State that each token changes as a whole, as opposed to caches that only grow. */
 export function isRecurrent(name: string): boolean {

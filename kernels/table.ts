@@ -42,6 +42,7 @@ import { tokenNll } from "./ops/token_nll/op.ts";
 import { streamRead } from "./ops/stream_read/op.ts";
 import { streamCopy } from "./ops/stream_copy/op.ts";
 import { randomAffine } from "./ops/random_affine/op.ts";
+import { expertWeights } from "./ops/expert_weights/op.ts";
 
 export const OPS: readonly Op[] = [
   rmsNorm as unknown as Op,
@@ -86,4 +87,5 @@ export const OPS: readonly Op[] = [
   streamRead as unknown as Op,
   streamCopy as unknown as Op,
   randomAffine as unknown as Op,
+  expertWeights as unknown as Op,
 ];

@@ -57,6 +57,8 @@ export interface ForwardShape {
   readonly tapLayers?: number;
   /** Keeps the experts that rows choose readable, u32 [rows, topK] in state `ids.<layer>`. */
   readonly tapRouting?: true;
+  /** Rows use the experts that state `given.<layer>` holds; what they would have chosen is kept as above. */
+  readonly givenRouting?: true;
 }
 
 /** What the record functions of one forward pass share. */

@@ -1,5 +1,6 @@
 /** The mixture-of-experts block of Qwen3.5: routed experts by index up to 16 rows, by sorted runs beyond. */
 import type { Tensor } from "../define.ts";
+import { expertWeights } from "../ops/expert_weights/op.ts";
 import { moeCombine } from "../ops/moe_combine/op.ts";
 import { moeDown } from "../ops/moe_down/op.ts";
 import { moeDownAct8 } from "../ops/moe_down_act8/op.ts";
@@ -20,11 +21,7 @@ export function recordMoe(f: Forward, layer: number, a: Activations): Tensor {
   const p = `layers.${layer}.moe.`;
   // Exact in every plan: rounding here would change which experts run, not just their sum.
   const logits = project(a, [p + "router", p + "sharedGate"], true);
-  const ids = s.tapRouting
-    ? tape.state(`ids.${layer}`, "u32", [s.rows, c.topK])
-    : f.scratch("ids", [s.rows, c.topK], "u32");
-  const weights = f.scratch("weights", [s.rows, c.topK]);
-  tape.emit(routerTopk, { logits, ids, weights }, { experts: c.experts });
+  const { ids, weights } = chooseExperts(f, layer, logits);
   const moe = s.rows > ROWS_MAX
     ? sortedExperts(f, p, a, ids, weights)
     : indexedExperts(f, p, a, ids, weights);
@@ -38,6 +35,20 @@ export function recordMoe(f: Forward, layer: number, a: Activations): Tensor {
   );
   tape.emit(moeSharedAdd, { moe, shared, logits }, { gateCol: c.experts });
   return moe;
+}
+
+/** The experts of each row and what each counts. */
+function chooseExperts(f: Forward, layer: number, logits: Tensor) {
+  const { c, s, tape } = f, shape = [s.rows, c.topK];
+  const kept = s.tapRouting || s.givenRouting;
+  const chosen = kept ? tape.state(`ids.${layer}`, "u32", shape) : f.scratch("ids", shape, "u32");
+  const own = f.scratch("weights", shape);
+  tape.emit(routerTopk, { logits, ids: chosen, weights: own }, { experts: c.experts });
+  if (!s.givenRouting) return { ids: chosen, weights: own };
+  const ids = tape.state(`given.${layer}`, "u32", shape);
+  const weights = f.scratch("weights", shape);
+  tape.emit(expertWeights, { logits, ids, weights }, { experts: c.experts });
+  return { ids, weights };
 }
 
 function gateAndUp(f: Forward, p: string) {

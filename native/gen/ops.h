@@ -574,3 +574,14 @@ enum { w, w_scales, w_biases };
 }
 // X(variant)
 #define LW_VARIANTS_random_affine(X) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// weights[r,:] = softmax over logits[r, ids[r,:]]; an id beyond the experts has weight 0
+struct expert_weights_args {
+	uint32_t rows;
+	uint32_t logit_stride;
+	uint32_t top_k;
+	uint32_t experts;
+};
+namespace expert_weights_slot {
+enum { logits, ids, weights };
+}

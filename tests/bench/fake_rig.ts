@@ -166,7 +166,8 @@ export class FakeRig implements Rig {
     return Promise.resolve(engine);
   }
   load(): Promise<void> {
-    this.clock.advance(this.script.loadNs?.(this.#loads++) ?? 2_000_000);
+    const n = this.#loads++;
+    this.clock.advance(this.script.loadNs?.(n) ?? 2_000_000);
     return Promise.resolve();
   }
   weights(): Promise<string> {
