@@ -141,6 +141,7 @@ const CASES: [string, number, RegExp, (tree: string) => Promise<void>][] = [
 ];
 let failures = 0;
 for (const [name, code, line, change] of CASES) {
+  await git(repository, "clean", "--quiet", "-df");
   await git(repository, "checkout", "--quiet", "-B", "change", base);
   await change(repository);
   await commit(repository, name);
