@@ -13,7 +13,7 @@ import { planForward, type Snapshot } from "../engine/state.ts";
 import type { Cost } from "../ffi/tape/cost.ts";
 import { encodeTape, hashTape } from "../ffi/tape/encode.ts";
 import type { PlannedTape } from "../ffi/tape/plan.ts";
-import { compareLogits, NMSE_MAX } from "./form_check.ts";
+import { compareForms } from "./form_check.ts";
 import type {
   BenchEngine,
   Clock,
@@ -26,6 +26,7 @@ import type {
 } from "./port.ts";
 import { idsDigest, type Prompt } from "./prompt.ts";
 import { routingFacts } from "./routing.ts";
+import { runForms } from "./forms.ts";
 
 /** More rows than any form that keeps each row's bits, and few enough to run one by one. */
 export const CHECK_ROWS = 17;
@@ -46,6 +47,8 @@ export class LiveEngine implements BenchEngine {
   #filled: Mark | null = null;
   /** The state behind the last long prefill: the filled state of what follows it. */
   #ahead: Mark | null = null;
+  /** Rows of the largest logits that a play leaves on the device. */
+  #resultRows = 1;
   /** Positions whose keys and values are those of the prompt. */
   #prefix = 0;
 
@@ -117,6 +120,7 @@ export class LiveEngine implements BenchEngine {
   async verify(rows: number): Promise<void> {
     const from = this.#session.pos;
     this.#prefix = Math.min(this.#prefix, from);
+    this.#resultRows = Math.max(this.#resultRows, rows);
     await this.#session.run(this.prompt.slice(from, from + rows), "logits");
     this.#session.place(this.prompt.slice(from + rows, from + rows + 1)[0]);
   }
@@ -152,16 +156,13 @@ export class LiveEngine implements BenchEngine {
   }
 
   async check(): Promise<FormCheck> {
-    const from = this.#depth, session = this.#session;
+    const from = this.#depth;
     this.#prefix = Math.min(this.#prefix, from);
     const ids = this.prompt.slice(from, from + CHECK_ROWS);
+    const forms = await runForms(this.#session, ids, () => this.restore());
+    this.#session.releaseResults();
     await this.restore();
-    const chunk = await session.forward(ids, "logits");
-    await this.restore();
-    const rows: Float32Array[] = [];
-    for (const id of ids) rows.push(await session.forward(Uint32Array.of(id), "logits"));
-    await this.restore();
-    return compareLogits(chunk, rows, this.model.plan.actInt8 ? NMSE_MAX.actInt8 : NMSE_MAX.exact);
+    return compareForms(forms);
   }
 
   async routing(): Promise<RoutingFacts | null> {
@@ -173,6 +174,7 @@ export class LiveEngine implements BenchEngine {
     await this.restore();
     await session.run(this.prompt.slice(from, from + rows), "none", { tapRouting: true });
     const ids = Array.from({ length: layers }, (_, layer) => session.readRouting(layer, rows));
+    session.releaseResults();
     await this.restore();
     return routingFacts(ids, topK, experts);
   }
@@ -238,12 +240,13 @@ export class LiveEngine implements BenchEngine {
     const kv = kvBytesPerToken(c, settings.kv) * session.ctx, state = stateBytes(c);
     const copies = (this.#filled?.snapshot.bytes ?? 0) + (this.#ahead?.snapshot.bytes ?? 0);
     const need = sessionBytes(model, session.ctx, settings.kv, settings.prefillRows);
+    const results = this.#resultRows * c.vocab * 4;
     return {
       weights: model.bytes,
       kv,
       state: state + copies,
       scratch: session.bytes - kv - state,
-      forecast: model.bytes + need.kvBytes + need.stateBytes + need.scratchBytes + copies,
+      forecast: model.bytes + need.kvBytes + need.stateBytes + need.scratchBytes + copies + results,
     };
   }
 

@@ -58,6 +58,10 @@ export interface FormCheck {
   readonly matched: number;
   readonly firstDivergence: number | null;
   readonly maxLogitNmse: number;
+  /** What the plan's rounding of activations does to the same logits; null for a plan without. */
+  readonly roundingNmse: number | null;
+  /** Share of experts that both forms choose; null without experts. */
+  readonly routingMatch: number | null;
   readonly ok: boolean;
 }
 

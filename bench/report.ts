@@ -207,6 +207,10 @@ const checkSchema = v.object({
   matched_tokens: count,
   first_divergence: v.nullable(count),
   max_logit_nmse: v.nullable(positive),
+  /** The same distance between the plan and exact activations: bounds the one above. */
+  rounding_nmse: v.optional(v.nullable(positive), null),
+  /** Share of experts that both forms choose, with all choices before them made equal. */
+  routing_match: v.optional(v.nullable(positive), null),
   /** All samples of the row gave one digest; null with a single sample. */
   repeatable: v.nullable(v.boolean()),
   ok: v.boolean(),

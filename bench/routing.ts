@@ -33,3 +33,20 @@ export function routingFacts(
 function meanOf(layers: readonly Uint32Array[], of: (ids: Uint32Array) => number): number {
   return layers.reduce((sum, ids) => sum + of(ids), 0) / layers.length;
 }
+
+/** Counts equal choices of experts, in whatever order they stand. */
+export class RoutingMatch {
+  #equal = 0;
+  #all = 0;
+
+  add(a: Uint32Array, b: Uint32Array): void {
+    const other = new Set(b);
+    for (const id of a) if (other.has(id)) this.#equal++;
+    this.#all += a.length;
+  }
+
+  /** Null where nothing was chosen. */
+  get share(): number | null {
+    return this.#all > 0 ? this.#equal / this.#all : null;
+  }
+}

@@ -13,6 +13,8 @@ const NO_CHECK: RowCheck = {
   matched_tokens: 0,
   first_divergence: null,
   max_logit_nmse: null,
+  rounding_nmse: null,
+  routing_match: null,
   repeatable: null,
   ok: false,
 };
@@ -145,6 +147,8 @@ function checkOf({ samples, form }: CellFacts): RowCheck {
     matched_tokens: form.matched,
     first_divergence: form.firstDivergence,
     max_logit_nmse: form.maxLogitNmse,
+    rounding_nmse: form.roundingNmse,
+    routing_match: form.routingMatch,
     repeatable: digests.length > 1 ? same : null,
     ok: form.ok && same && digests.length > 0,
   };

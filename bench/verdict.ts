@@ -115,12 +115,12 @@ export function judge(e: Estimate | null, options: JudgeOptions, pSlower?: numbe
     }
     const why = e.p_slower <= level
       ? "slower alone, but not beyond chance among this many rows"
-      : `slower by the interval, but ${e.pairs} pairs are too few to prove it`;
+      : `slower by the interval, but the sign test of ${e.pairs} pairs does not agree`;
     return { outcome: "inconclusive", why };
   }
   if (lo > floor) {
     if (e.p_held <= level) return { outcome: "pass", why: "holds within the tolerance" };
-    const why = `holds by the interval, but ${e.pairs} pairs are too few to prove it`;
+    const why = `holds by the interval, but the sign test of ${e.pairs} pairs does not agree`;
     return { outcome: "inconclusive", why };
   }
   return { outcome: "inconclusive", why: "the interval contains the tolerance" };

@@ -8,6 +8,7 @@ import {
   type ForwardShape,
   type KvType,
   type Output,
+  type Plan,
   ROWS_MAX,
 } from "../kernels/models/forward.ts";
 import { ATTN_BLOCK, HALT, type HaltReason, STEP, STEP_WORDS, STOPS_MAX } from "../kernels/step.ts";
@@ -43,7 +44,10 @@ export interface RunOptions {
   readonly limit: number;
 }
 
-type Taps = Pick<ForwardShape, "tapLayers" | "tapRouting" | "givenRouting">;
+type Taps = Pick<ForwardShape, "tapLayers" | "tapRouting" | "givenRouting"> & {
+  /** Instead of the model's own. */
+  readonly plan?: Plan;
+};
 
 export interface ForwardOptions extends Taps {
   /** The token after the last id. */
@@ -235,6 +239,11 @@ export class Session implements Disposable {
     this.#state.memory(`given.${layer}`, ids.byteLength).write(0, ids);
   }
 
+  /** Frees results that were kept for reading, and the tapes that write them. */
+  releaseResults(): void {
+    this.#state.releaseResults();
+  }
+
   /** f32 values of a state tensor: `x`, `normed`, `logits`, `gdn.N`, `conv.N`, ... */
   readState(name: string, elements: number): Float32Array<ArrayBuffer> {
     const out = new Float32Array(elements);
@@ -282,7 +291,7 @@ export class Session implements Disposable {
       keys: rows <= ROWS_MAX ? keyBucket(keys, this.ctx) : this.ctx,
       kv: this.kv,
       output,
-      plan: this.model.plan,
+      plan: taps.plan ?? this.model.plan,
       ...(taps.tapLayers === undefined ? {} : { tapLayers: taps.tapLayers }),
       ...(taps.tapRouting ? { tapRouting: true } : {}),
       ...(taps.givenRouting ? { givenRouting: true } : {}),

@@ -135,6 +135,16 @@ export class SessionState implements Disposable {
     return sum;
   }
 
+  /** Frees the results of all plays; tapes are recorded and loaded again when they are next used. */
+  releaseResults(): void {
+    this.#dropTapes();
+    for (const [key, memory] of this.#states) {
+      if (!RESULTS.test(key.split(":")[0])) continue;
+      memory[Symbol.dispose]();
+      this.#states.delete(key);
+    }
+  }
+
   #bind(planned: PlannedTape, i: number): Binding {
     const s = planned.slots[i];
     if (s.kind === "scratch") {

@@ -145,6 +145,8 @@ const UNCHECKED: Row["check"] = {
   matched_tokens: 0,
   first_divergence: null,
   max_logit_nmse: null,
+  rounding_nmse: null,
+  routing_match: null,
   repeatable: null,
   ok: false,
 };

@@ -118,6 +118,8 @@ const PLAIN: Omit<Row, "id" | "kind" | "params" | "samples_ns" | "tokens_per_sam
     matched_tokens: 17,
     first_divergence: null,
     max_logit_nmse: 1e-9,
+    rounding_nmse: null,
+    routing_match: null,
     repeatable: true,
     ok: true,
   },

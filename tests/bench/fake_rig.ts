@@ -114,7 +114,8 @@ export class FakeEngine implements BenchEngine {
     this.calls.push("keepAhead");
   }
   check(): Promise<FormCheck> {
-    const good = { compared: 17, matched: 17, firstDivergence: null, maxLogitNmse: 0, ok: true };
+    const same = { compared: 17, matched: 17, firstDivergence: null, maxLogitNmse: 0 };
+    const good = { ...same, roundingNmse: null, routingMatch: null, ok: true };
     return Promise.resolve({ ...good, ...this.rig.script.form });
   }
   routing(): Promise<RoutingFacts | null> {

@@ -3,7 +3,7 @@ import process from "node:process";
 import assert from "node:assert/strict";
 import { clockGrainNs } from "../../bench/clock.ts";
 import { type EnergyHost, energyMeter } from "../../bench/energy.ts";
-import { compareLogits } from "../../bench/form_check.ts";
+import { compareForms } from "../../bench/form_check.ts";
 import { mappedPath } from "../../bench/identity.ts";
 import { foreignTime, PeakMemory } from "../../bench/machine.ts";
 import { Prompt } from "../../bench/prompt.ts";
@@ -120,19 +120,33 @@ Deno.test("form check: other tokens and NaN fail, undecidable ones do not", () =
   const row = (...x: number[]) => Float32Array.from(x);
   const want = [row(1, 5, 2), row(0, 0, 9)];
   const join = (...rows: Float32Array[]) => Float32Array.from(rows.flatMap((r) => [...r]));
-  assert.deepEqual(compareLogits(join(...want), want, 1e-6), {
+  const compare = (chunk: Float32Array, oneRow = want, exact: Float32Array[] | null = null) =>
+    compareForms({ chunk, oneRow, exact, routingMatch: null });
+  assert.deepEqual(compare(join(...want)), {
     compared: 2,
     matched: 2,
     firstDivergence: null,
     maxLogitNmse: 0,
+    roundingNmse: null,
+    routingMatch: null,
     ok: true,
   });
-  const wrong = compareLogits(join(want[0], row(9, 0, 0)), want, 1e-2);
+  const wrong = compare(join(want[0], row(9, 0, 0)));
   assert.deepEqual([wrong.ok, wrong.matched, wrong.firstDivergence], [false, 1, 1]);
-  const near = compareLogits(join(row(5, 4.99, 0)), [row(4.99, 5, 0)], 1e-4);
+  const near = compare(join(row(5, 4.99, 0)), [row(4.99, 5, 0)]);
   assert.deepEqual([near.ok, near.matched], [true, 1]);
-  const nan = compareLogits(join(row(NaN, 5, 2)), [want[0]], 1);
+  const nan = compare(join(row(NaN, 5, 2)), [want[0]]);
   assert.deepEqual([nan.ok, nan.firstDivergence], [false, 0]);
+});
+
+Deno.test("form check: forms may not lie further apart than the plan's rounding", () => {
+  const exact = [Float32Array.of(1, 5, 2)], oneRow = [Float32Array.of(1.2, 5, 2)];
+  const check = (chunk: number[], routingMatch: number | null) =>
+    compareForms({ chunk: Float32Array.from(chunk), oneRow, exact, routingMatch });
+  assert.equal(check([1.1, 5, 2], null).ok, true);
+  assert.equal(check([1.7, 5, 2], null).ok, false);
+  assert.equal(check([1.1, 5, 2], 0.95).ok, true);
+  assert.equal(check([1.1, 5, 2], 0.5).ok, false);
 });
 
 Deno.test("routing: distinct experts of a window and the busiest one", () => {

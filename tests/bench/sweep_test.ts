@@ -149,6 +149,8 @@ Deno.test("checks: other tokens in a repetition, or in another form, fail the ro
       matched_tokens: 12,
       first_divergence: 12,
       max_logit_nmse: 0.4,
+      rounding_nmse: null,
+      routing_match: null,
       repeatable: true,
       ok: false,
     },
