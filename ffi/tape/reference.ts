@@ -12,15 +12,16 @@ import {
 } from "../../kernels/formats/float.ts";
 import { roundQ8 } from "../../kernels/formats/q8.ts";
 import type { PlannedTape } from "./plan.ts";
+import { ELEMENT_BYTES } from "./tape.ts";
 
 /** Values of one base slot (not of a view): f64 for floats and codes, u32 for indices. */
 export type ReferenceMemory = Map<number, RefArray>;
 
 /** Rounds what a kernel would have stored in a narrower type. f32 stays f64: this is the oracle. */
-export function roundTo(dtype: string, values: Float64Array, lastAxis: number): void {
+export function roundTo(dtype: string, values: Float64Array): void {
   if (dtype === "f16") values.forEach((v, i) => values[i] = f16ToNumber(numberToF16(v)));
   else if (dtype === "bf16") values.forEach((v, i) => values[i] = bf16ToNumber(numberToBf16(v)));
-  else if (dtype === "q8") roundQ8(values, lastAxis);
+  else if (dtype === "q8") roundQ8(values);
 }
 
 /** Allocates zeroed arrays for every base slot that `memory` does not hold yet; weights must be there. */
@@ -32,8 +33,6 @@ export function fillMemory(tape: PlannedTape, memory: ReferenceMemory): void {
     memory.set(i, s.dtype === "u32" ? new Uint32Array(n) : new Float64Array(n));
   });
 }
-
-const ELEMENT_BYTES: Record<string, number> = { f32: 4, u32: 4, f16: 2, bf16: 2, i8: 1 };
 
 /** Plays the records from..to-1 (all by default) once. */
 export function playReference(
@@ -57,7 +56,7 @@ export function playReference(
     for (const [key, t] of Object.entries(r.tensors)) {
       if (r.op.tensors[key].role === "in") continue;
       const a = arrays[key];
-      if (a instanceof Float64Array) roundTo(t.dtype, a, t.shape[t.shape.length - 1]);
+      if (a instanceof Float64Array) roundTo(t.dtype, a);
     }
   }
 }

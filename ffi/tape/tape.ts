@@ -48,7 +48,14 @@ export interface TapeRecord {
   readonly tasks: number;
 }
 
-const ELEMENT_BYTES: Record<string, number> = { f32: 4, u32: 4, f16: 2, bf16: 2, i8: 1 };
+/** Bytes of one element; types that are packed in groups have none. */
+export const ELEMENT_BYTES: Readonly<Record<string, number>> = {
+  f32: 4,
+  u32: 4,
+  f16: 2,
+  bf16: 2,
+  i8: 1,
+};
 
 /** Bytes of one part of a tensor. */
 export function partBytes(

@@ -2,6 +2,7 @@
  * The 8-bit row of the KV cache: `headDim` int8 codes, then one f16 scale per group of 32 codes;
  * value = scale * code, scale = f16(max|x| / 127), code = round-to-nearest-even(x / scale).
  */
+import { roundEven } from "./affine.ts";
 import { f16ToNumber, numberToF16 } from "./float.ts";
 
 export const Q8_GROUP = 32;
@@ -9,12 +10,6 @@ export const Q8_GROUP = 32;
 /** Bytes of one row of `headDim` values. */
 export function q8RowBytes(headDim: number): number {
   return headDim + (headDim / Q8_GROUP) * 2;
-}
-
-function roundHalfEven(x: number): number {
-  const floor = Math.floor(x), rest = x - floor;
-  if (rest !== 0.5) return Math.round(x);
-  return floor % 2 === 0 ? floor : floor + 1;
 }
 
 /** Scale and codes of one group of 32 values. */
@@ -27,20 +22,19 @@ export function quantizeQ8(
   const scale = f16ToNumber(numberToF16(Math.fround(max / 127)));
   const inverse = scale > 0 ? Math.fround(1 / scale) : 0;
   const codes = Int8Array.from({ length: Q8_GROUP }, (_, i) => {
-    const code = roundHalfEven(Math.fround(Math.fround(values[at + i]) * inverse));
+    const code = roundEven(Math.fround(Math.fround(values[at + i]) * inverse));
     return Math.max(-127, Math.min(127, code));
   });
   return { scale, codes };
 }
 
-/** Replaces rows of `headDim` values by what the cache would give back. NaN rows stay as they are. */
-export function roundQ8(values: Float64Array, headDim: number): void {
+/** Replaces rows of whole groups by what the cache would give back. NaN groups stay as they are. */
+export function roundQ8(values: Float64Array): void {
   for (let at = 0; at < values.length; at += Q8_GROUP) {
     if (Number.isNaN(values[at])) continue;
     const { scale, codes } = quantizeQ8(values, at);
     for (let i = 0; i < Q8_GROUP; i++) values[at + i] = scale * codes[i];
   }
-  void headDim;
 }
 
 /** Encodes rows of `headDim` values as the cache's bytes. */

@@ -8,6 +8,20 @@ import { STEP } from "../step.ts";
 export const KV_DTYPES = ["f32", "f16", "bf16", "q8"] as const;
 export const HEAD_DIMS = [64, 128, 256, 512] as const;
 
+/** Queries over the caches, and what attn_decode and attn_prefill make of them. */
+export const ATTEND_TENSORS = {
+  q: { axes: ["rows", "qHeads", "headDim"], dtypes: ["f32"], role: "in" },
+  kCache: { axes: ["kvHeads", "ctx", "headDim"], dtypes: KV_DTYPES, role: "in" },
+  vCache: {
+    axes: ["kvHeads", "ctx", "headDim"],
+    dtypes: KV_DTYPES,
+    role: "in",
+    sameAs: "kCache",
+  },
+  step: { axes: ["stepWords"], dtypes: ["u32"], role: "in" },
+  o: { axes: ["rows", "qHeads", "headDim"], dtypes: ["f32"], role: "out" },
+} as const;
+
 /** Keys that row r sees: positions 0..pos + r, never more than `limit`. */
 export function keysSeen(pos: number, r: number, limit: number): number {
   return Math.min(pos + r + 1, limit);

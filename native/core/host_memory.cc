@@ -45,7 +45,7 @@ struct mapped_file : memory_block {
 
 }  // namespace
 
-int32_t host_alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) {
+int32_t host_player::alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) {
 	auto block = std::make_shared<anonymous>();
 	void* p = nullptr;
 	if (from_heap) {
@@ -65,7 +65,7 @@ int32_t host_alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error*
 	return LW_STATUS_OK;
 }
 
-int32_t host_map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) {
+int32_t host_player::map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) {
 	int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
 	if (fd < 0) return fail(error, LW_STATUS_IO, LW_NO_RECORD, errno, "Cannot open %.150s: %s", path.c_str(), strerror(errno));
 	struct stat st;
@@ -82,6 +82,21 @@ int32_t host_map(const std::string& path, uint64_t bytes, std::shared_ptr<memory
 	block->bytes = bytes;
 	block->read_only = true;
 	*out = std::move(block);
+	return LW_STATUS_OK;
+}
+
+int32_t host_player::write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error*) {
+	if (bytes) memcpy(m.host + offset, from, bytes);
+	return LW_STATUS_OK;
+}
+
+int32_t host_player::read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error*) {
+	if (bytes) memcpy(to, m.host + offset, bytes);
+	return LW_STATUS_OK;
+}
+
+int32_t host_player::copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error*) {
+	if (bytes) memcpy(to.host + to_offset, from.host + from_offset, bytes);
 	return LW_STATUS_OK;
 }
 

@@ -43,9 +43,14 @@ struct backend {
 };
 extern const backend cpu_backend, null_backend;
 
-// Host memory as the CPU and null players use it (core/host_memory.cc).
-int32_t host_alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error);
-int32_t host_map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error);
+// The half of a player whose memory is the machine's own (core/host_memory.cc).
+struct host_player : player {
+	int32_t alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) override;
+	int32_t map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) override;
+	int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) override;
+	int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) override;
+	int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) override;
+};
 // Total and available memory of the machine; 0 when unknown.
 void host_memory_bytes(uint64_t* total, uint64_t* available);
 

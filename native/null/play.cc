@@ -10,7 +10,7 @@ struct null_tape : played_tape {
 	std::shared_ptr<const tape> checked;
 };
 
-class null_player : public player {
+class null_player : public host_player {
 public:
 	void info(lw_device_info_block* out) override {
 		memset(out, 0, sizeof *out);
@@ -20,20 +20,6 @@ public:
 		strncpy(out->name, "null (computes nothing)", sizeof out->name - 1);
 	}
 	bool has_kernel(uint32_t) override { return true; }
-	int32_t alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) override { return host_alloc(bytes, out, error); }
-	int32_t map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) override { return host_map(path, bytes, out, error); }
-	int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error*) override {
-		if (bytes) memcpy(m.host + offset, from, bytes);
-		return LW_STATUS_OK;
-	}
-	int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error*) override {
-		if (bytes) memcpy(to, m.host + offset, bytes);
-		return LW_STATUS_OK;
-	}
-	int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error*) override {
-		if (bytes) memcpy(to.host + to_offset, from.host + from_offset, bytes);
-		return LW_STATUS_OK;
-	}
 	int32_t load(std::shared_ptr<const tape> t, std::unique_ptr<played_tape>* out, lw_error*) override {
 		auto made = std::make_unique<null_tape>();
 		made->checked = std::move(t);

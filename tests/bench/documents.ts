@@ -11,6 +11,7 @@ import { type Environment, type Report, REPORT_SCHEMA, type Row } from "../../be
 import { bootstrapMedianCi, median } from "../../bench/stats.ts";
 import type { Workload } from "../../bench/subject.ts";
 import { DECODE, machine, type Script, settings } from "./scripted.ts";
+import { specWith } from "./spec.ts";
 
 export const SHA = "a".repeat(64);
 
@@ -182,31 +183,7 @@ export function report(rows: readonly Row[], given: Partial<Report> = {}): Repor
     started_at: "2026-11-30T00:00:00.000Z",
     tool: { version: "0.1.0", commit: "c".repeat(40), dirty: false },
     argv: ["bench"],
-    spec: {
-      model: "tiny",
-      synthetic: null,
-      device: "cpu",
-      threads: [4],
-      kv: ["f16"],
-      prefill_rows: [512],
-      quantize: null,
-      plan: {},
-      n_prompt: [],
-      n_gen: [128],
-      n_depth: [0],
-      prompt_gen: [],
-      verify_rows: [],
-      long: null,
-      load: false,
-      perplexity: null,
-      tokens: "random",
-      text_file: null,
-      seed: 0,
-      repetitions: 5,
-      min_time_ns: 0,
-      warmup: 1,
-      token_times: false,
-    },
+    spec: specWith({ model: "tiny", threads: [4], n_gen: [128] }),
     env: environment(),
     model: null,
     rows: [...rows],

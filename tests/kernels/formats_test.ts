@@ -60,7 +60,7 @@ Deno.test("formats: q8 rows round to the nearest code and are stable", () => {
     assert.ok(Math.abs(v - x[i]) <= 0.51 * step, `${i}: ${v}, not ${x[i]}`);
   });
   const rounded = x.slice();
-  roundQ8(rounded, 64);
+  roundQ8(rounded);
   assert.deepEqual(rounded, y);
   assert.deepEqual(packQ8(y, 64), bytes);
 });

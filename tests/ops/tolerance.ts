@@ -1,11 +1,11 @@
 /** Compares what a kernel wrote with the reference, element by element, and words what differs. */
+import { ELEMENT_BYTES } from "../../ffi/tape/tape.ts";
 import type { DType, Format, RefArray } from "../../kernels/define.ts";
 import { isAffine } from "../../kernels/formats/affine.ts";
 import type { OpCase } from "./op_case.ts";
 import { decodeParts, type Parts, shapeOf, type TensorData } from "./tensor_data.ts";
 
 /** Bytes of one element where elements can be told apart by bytes; 0 where they cannot. */
-const ELEMENT_BYTES: Record<string, number> = { f32: 4, f16: 2, bf16: 2, u32: 4, i8: 1 };
 const SHOWN_MAX = 4;
 
 interface Allowed {

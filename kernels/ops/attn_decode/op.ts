@@ -1,11 +1,11 @@
 import { defineOp } from "../../define.ts";
 import {
+  ATTEND_TENSORS,
   attendRows,
   cacheSeen,
   fillCache,
   fillStep,
   HEAD_DIMS,
-  KV_DTYPES,
   pairsSeen,
 } from "../../shared/attention.ts";
 import { STEP_WORDS } from "../../step.ts";
@@ -14,18 +14,7 @@ export const attnDecode = defineOp({
   name: "attn_decode",
   doc:
     "o[r,h] = sum_j softmax_j(scale * q[r,h] . k[j]) * v[j] over keys j = 0..pos+r of h's key head",
-  tensors: {
-    q: { axes: ["rows", "qHeads", "headDim"], dtypes: ["f32"], role: "in" },
-    kCache: { axes: ["kvHeads", "ctx", "headDim"], dtypes: KV_DTYPES, role: "in" },
-    vCache: {
-      axes: ["kvHeads", "ctx", "headDim"],
-      dtypes: KV_DTYPES,
-      role: "in",
-      sameAs: "kCache",
-    },
-    step: { axes: ["stepWords"], dtypes: ["u32"], role: "in" },
-    o: { axes: ["rows", "qHeads", "headDim"], dtypes: ["f32"], role: "out" },
-  },
+  tensors: ATTEND_TENSORS,
   params: { scale: "f32" },
   specialise: { headDim: HEAD_DIMS },
   constraints: [{ axis: "rows", max: 16 }, { axis: "stepWords", min: STEP_WORDS }],

@@ -1,11 +1,11 @@
 import { defineOp } from "../../define.ts";
 import {
+  ATTEND_TENSORS,
   attendRows,
   cacheSeen,
   fillCache,
   fillStep,
   HEAD_DIMS,
-  KV_DTYPES,
   pairsSeen,
 } from "../../shared/attention.ts";
 import { STEP_WORDS } from "../../step.ts";
@@ -16,18 +16,7 @@ const ROW_TILE = 48;
 export const attnPrefill = defineOp({
   name: "attn_prefill",
   doc: "attn_decode for any number of rows, in tiles of rows and keys",
-  tensors: {
-    q: { axes: ["rows", "qHeads", "headDim"], dtypes: ["f32"], role: "in" },
-    kCache: { axes: ["kvHeads", "ctx", "headDim"], dtypes: KV_DTYPES, role: "in" },
-    vCache: {
-      axes: ["kvHeads", "ctx", "headDim"],
-      dtypes: KV_DTYPES,
-      role: "in",
-      sameAs: "kCache",
-    },
-    step: { axes: ["stepWords"], dtypes: ["u32"], role: "in" },
-    o: { axes: ["rows", "qHeads", "headDim"], dtypes: ["f32"], role: "out" },
-  },
+  tensors: ATTEND_TENSORS,
   params: { scale: "f32" },
   specialise: { headDim: HEAD_DIMS },
   constraints: [{ axis: "stepWords", min: STEP_WORDS }],

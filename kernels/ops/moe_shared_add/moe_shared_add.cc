@@ -11,7 +11,6 @@ LW_CPU_KERNEL(moe_shared_add) {
 	auto* moe = static_cast<float*>(slots[moe_shared_add_slot::moe]);
 	const auto* shared = static_cast<const float*>(slots[moe_shared_add_slot::shared]);
 	const auto* logits = static_cast<const float*>(slots[moe_shared_add_slot::logits]);
-	if (a.gate_col >= a.logit_stride) return;
 	const uint32_t chunks = (a.dim + CHUNK - 1) / CHUNK;
 	for (uint32_t t = begin; t < end && t / chunks < a.rows; t++) {
 		const size_t r = t / chunks;
