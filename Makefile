@@ -9,6 +9,8 @@ SANITIZE ?=
 WERROR ?= -Werror
 Q ?= @
 
+MAKEFLAGS += --no-builtin-rules
+
 # As many compilers at a time as there are processors, unless -j says otherwise.
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN)
@@ -35,18 +37,27 @@ LEVELS := avx512 avx2 baseline
 FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -mprefer-vector-width=512
 FLAGS_avx2 := -mavx2 -mfma -mf16c
 FLAGS_baseline :=
+# The emulator needs a processor with these (native/emu/play.cc asks).
+EMU_FLAGS := -O2 -mavx2 -mfma -mf16c -fno-strict-aliasing -Wno-unused
 else
 LEVELS := dotprod baseline
 FLAGS_dotprod := -march=armv8.2-a+dotprod+fp16
 FLAGS_baseline :=
+EMU_FLAGS := -O2 -fno-strict-aliasing -Wno-unused
 endif
 
-CORE_SOURCES := $(wildcard native/core/*.cc native/null/*.cc) native/cpu/pool.cc native/cpu/play.cc native/cpu/level.cc
+CORE_SOURCES := $(wildcard native/core/*.cc native/null/*.cc native/emu/*.cc) native/cpu/pool.cc native/cpu/play.cc native/cpu/level.cc
 KERNEL_SOURCES := native/cpu/level_table.cc $(sort $(wildcard kernels/ops/*/*.cc))
 # Baseline first: where two levels emit the same inline function of the standard library, the linker keeps the
 # first one, and that must run everywhere.
 OBJECTS := $(CORE_SOURCES:%.cc=$(BUILD)/obj/%.o) \
 	$(foreach l,baseline $(filter-out baseline,$(LEVELS)),$(KERNEL_SOURCES:%.cc=$(BUILD)/obj/$(l)/%.o))
+
+# Kernels in the Metal Shading Language, translated to C++ for the emulator.
+METAL_SOURCES := $(sort $(wildcard kernels/ops/*/*.metal))
+METAL_OPS := $(notdir $(METAL_SOURCES:.metal=))
+TRANSLATOR := $(wildcard native/msl/*.ts) native/gen/ops.metal.h $(wildcard kernels/shared/metal/*.h)
+OBJECTS += $(METAL_OPS:%=$(BUILD)/obj/emu/%.o)
 
 .PHONY: all lib demo test test-no-device ok san san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
@@ -73,6 +84,19 @@ $(BUILD)/obj/$(1)/%.o: %.cc
 	$(Q)$(CXX) $(CXXFLAGS) $(FLAGS_$(1)) -DLW_CPU_NAMESPACE=lw_cpu_$(1) -c $$< -o $$@
 endef
 $(foreach l,$(LEVELS),$(eval $(call level_rule,$(l))))
+
+$(BUILD)/emu/.translated: $(METAL_SOURCES) $(TRANSLATOR)
+	@echo "  MSL  $(@D)"
+	$(Q)$(DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts emu $(@D) $(METAL_OPS)
+	@touch $@
+
+$(BUILD)/emu/%.cc: $(BUILD)/emu/.translated ;
+.SECONDARY: $(METAL_OPS:%=$(BUILD)/emu/%.cc)
+
+$(BUILD)/obj/emu/%.o: $(BUILD)/emu/%.cc
+	@mkdir -p $(@D)
+	@echo "  CXX  $<"
+	$(Q)$(CXX) $(CXXFLAGS) $(EMU_FLAGS) -Inative/shim/emu -c $< -o $@
 
 node_modules/.ready: deno.json deno.lock
 	$(Q)$(DENO) install --frozen --quiet

@@ -60,6 +60,17 @@ export type Fill = (s: Sizes, random: () => number) => ArrayLike<number>;
 export type TensorSpecs = Readonly<Record<string, TensorSpec>>;
 export type ParamSpecs = Readonly<Record<string, "u32" | "f32">>;
 
+/**
+ * The launch of a .metal kernel: threads of a threadgroup (a multiple of 32, known when the kernel is compiled)
+ * and the grid of threadgroups; or why there is no such kernel.
+ */
+export type Simt =
+  | {
+    readonly threads: number;
+    readonly groups: (s: Sizes) => readonly [x: number, y: number, z: number];
+  }
+  | { readonly none: string };
+
 export interface OpSpec<T extends TensorSpecs = TensorSpecs, P extends ParamSpecs = ParamSpecs> {
   /** snake_case; also the folder, the C argument struct and the stem of every kernel name. */
   readonly name: string;
@@ -72,6 +83,8 @@ export interface OpSpec<T extends TensorSpecs = TensorSpecs, P extends ParamSpec
   readonly constraints: readonly Constraint[];
   /** Independent tasks of one record on the CPU player; task t is any of 0..tasks-1, in any order. */
   readonly tasks: (s: Sizes) => number;
+  /** How players with threadgroups launch the op's .metal kernel. */
+  readonly simt: Simt;
   /** Plain loops in the order of the formula, in f64: the oracle of every kernel. */
   readonly reference: (
     t: {

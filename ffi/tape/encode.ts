@@ -1,5 +1,5 @@
 /** A planned tape as the bytes that native code loads, and its hash. */
-import { axesOf } from "../../kernels/define.ts";
+import { axesOf, type Simt } from "../../kernels/define.ts";
 import {
   ABI_VERSION,
   FLAG_WAIT,
@@ -12,6 +12,7 @@ import {
 } from "../abi/layout.ts";
 import { kernelTable } from "./op_ids.ts";
 import type { PlannedTape } from "./plan.ts";
+import type { TapeRecord } from "./tape.ts";
 
 const KERNEL_IDS = new Map(kernelTable().map((k, id) => [k.name, id]));
 
@@ -23,8 +24,24 @@ function kernelId(name: string): number {
   return id;
 }
 
+/** How a player's device runs a record: as tasks of a thread pool, or as threadgroups of a .metal kernel. */
+export type LaunchForm = "tasks" | "threadgroups";
+
+/** Groups x, y, z and threads of each. */
+function launchOf(r: TapeRecord, form: LaunchForm): readonly number[] {
+  if (form === "tasks") return [r.tasks, 1, 1, 1];
+  const simt: Simt = r.op.simt;
+  if ("none" in simt) {
+    throw new RangeError(`Cannot launch ${r.op.name} as threadgroups: ${simt.none}`);
+  }
+  return [...simt.groups(r.sizes), simt.threads];
+}
+
 /** Encodes all records into one block for a single call. */
-export function encodeTape(tape: PlannedTape): Uint8Array<ArrayBuffer> {
+export function encodeTape(
+  tape: PlannedTape,
+  form: LaunchForm = "tasks",
+): Uint8Array<ArrayBuffer> {
   const out = new Uint8Array(TAPE_HEAD_BYTES + tape.records.length * RECORD_BYTES);
   const view = new DataView(out.buffer);
   [TAPE_MAGIC, ABI_VERSION, tape.records.length, tape.slots.length].forEach((v, i) =>
@@ -35,7 +52,7 @@ export function encodeTape(tape: PlannedTape): Uint8Array<ArrayBuffer> {
     const put = (word: number, v: number) => view.setUint32(at + 4 * word, v, true);
     put(0, kernelId(r.kernel));
     put(1, tape.waits[i] ? FLAG_WAIT : 0);
-    [r.tasks, 1, 1, 1].forEach((v, k) => put(2 + k, v));
+    launchOf(r, form).forEach((v, k) => put(2 + k, v));
     for (let s = 0; s < SLOTS_MAX; s++) put(RECORD_HEAD_WORDS + s, NO_SLOT);
     let slot = RECORD_HEAD_WORDS;
     for (const [key, spec] of Object.entries(r.op.tensors)) {

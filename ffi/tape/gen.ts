@@ -4,7 +4,12 @@
  */
 import * as layout from "../abi/layout.ts";
 import { axesOf, kernelNames, type Op, type Term, variantKeys } from "../../kernels/define.ts";
-import { AFFINE_FORMATS, parseAffine, WEIGHT_FORMATS } from "../../kernels/formats/affine.ts";
+import {
+  AFFINE_FORMATS,
+  type Format,
+  parseAffine,
+  WEIGHT_FORMATS,
+} from "../../kernels/formats/affine.ts";
 import { ATTN_BLOCK, HALT, STEP, STEP_WORDS, STOPS_MAX } from "../../kernels/step.ts";
 import { OPS } from "../../kernels/table.ts";
 import { dtypeCode, kernelTable, slotNames, snake } from "./op_ids.ts";
@@ -94,6 +99,53 @@ function constraintRows(op: Op): string[] {
   });
 }
 
+function threadsOf(op: Op): number {
+  return "none" in op.simt ? 0 : op.simt.threads;
+}
+
+/** What kernels in the Metal Shading Language include: constants, argument structs, threads, variants. */
+function metalHeader(): string {
+  const lines = [HEAD + "#pragma once", ""];
+  const put = (name: string, value: number) =>
+    lines.push(`constant constexpr uint LW_${name} = ${value};`);
+  put("ATTN_BLOCK", ATTN_BLOCK);
+  put("STEP_WORDS", STEP_WORDS);
+  put("STOPS_MAX", STOPS_MAX);
+  for (const [key, at] of Object.entries(STEP)) put(`STEP_${snake(key).toUpperCase()}`, at);
+  for (const [key, v] of Object.entries(HALT)) put(`HALT_${snake(key).toUpperCase()}`, v);
+  lines.push(
+    "// X(format, bits, group, scale type): bits 0 and group 1 for dense weights, whose type is the last",
+    `#define LW_WEIGHT_FORMATS(X) ${
+      WEIGHT_FORMATS.map((f) => {
+        const { bits, group, scales } = parseAffineOr(f);
+        return `X(${f}, ${bits}, ${group}, ${METAL_TYPES[scales]})`;
+      }).join(" ")
+    }`,
+  );
+  for (const op of OPS.filter((o) => threadsOf(o))) {
+    lines.push("", `// ${op.doc}`, `struct ${op.name}_args {`);
+    for (const axis of axesOf(op)) lines.push(`\tuint ${snake(axis)};`);
+    for (const [name, kind] of Object.entries(op.params)) {
+      lines.push(`\t${kind === "u32" ? "uint" : "float"} ${snake(name)};`);
+    }
+    lines.push("};", `constant constexpr uint LW_THREADS_${op.name} = ${threadsOf(op)};`);
+    const keys = variantKeys(op);
+    if (keys.length || op.specialise) {
+      const names = kernelNames(op).map((n) => n.slice(op.name.length + 2));
+      lines.push(`#define LW_VARIANTS_${op.name}(X) ${names.map((n) => `X(${n})`).join(" ")}`);
+    }
+  }
+  return lines.join("\n") + "\n";
+}
+
+const METAL_TYPES = { f32: "float", f16: "half", bf16: "bfloat" } as const;
+
+function parseAffineOr(f: Format): { bits: number; group: number; scales: keyof typeof METAL_TYPES } {
+  if (f === "f32" || f === "f16" || f === "bf16") return { bits: 0, group: 1, scales: f };
+  const { bits, group, scale } = parseAffine(f);
+  return { bits, group, scales: scale };
+}
+
 function opTable(): string {
   const lines = [HEAD.trimEnd()];
   lines.push(
@@ -127,7 +179,7 @@ function opTable(): string {
       throw new Error(`${op.name} needs ${slot} slots and ${axes.length + nParams} words`);
     }
     lines.push(
-      `LW_OP(${op.name}, ${axes.length}, ${nParams}, ${mayBeZero}u, ${slot}, ` +
+      `LW_OP(${op.name}, ${axes.length}, ${nParams}, ${mayBeZero}u, ${slot}, ${threadsOf(op)}, ` +
         `LW_LIST(${rows.join(", ")}), LW_LIST(${rules.join(", ")}))`,
     );
   }
@@ -178,6 +230,7 @@ export async function generate(): Promise<Record<string, string>> {
   return {
     "native/gen/abi.h": abiHeader(hash),
     "native/gen/ops.h": opsHeader(),
+    "native/gen/ops.metal.h": metalHeader(),
     "native/gen/op_table.inc": opTable(),
     "native/gen/kernels.inc": kernelList(),
     "native/gen/formats.inc": formatTable(),

@@ -3,6 +3,12 @@
  * elements, and per 32 the sum of the values, which the bias of an affine weight multiplies.
  * Owns the order of the codes and example values for parity cases.
  */
+import type { Simt } from "../define.ts";
+
+/** Why the ops on these activations have no .metal kernel. */
+export const ACT8_ON_CPU_ONLY: Simt = {
+  none: "8-bit activations are the CPU player's way to its integer dot products",
+};
 
 /** Elements that share a scale. */
 export const ACT_GROUP = 32;

@@ -60,6 +60,7 @@ const backend* backend_of(uint32_t kind) {
 	switch (kind) {
 	case LW_KIND_CPU: return &cpu_backend;
 	case LW_KIND_NULL: return &null_backend;
+	case LW_KIND_EMU: return &emu_backend;
 	}
 	return nullptr;
 }

@@ -6,8 +6,8 @@ namespace lw {
 
 const std::vector<op_info>& op_table() {
 	static const std::vector<op_info> table = {
-#define LW_OP(name, n_axes, n_params, may_be_zero, n_slots, tensors, rules) \
-	{#name, n_axes, n_params, may_be_zero, n_slots, tensors, rules},
+#define LW_OP(name, n_axes, n_params, may_be_zero, n_slots, threads, tensors, rules) \
+	{#name, n_axes, n_params, may_be_zero, n_slots, threads, tensors, rules},
 #include "native/gen/op_table.inc"
 #undef LW_OP
 	};

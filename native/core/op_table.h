@@ -41,6 +41,7 @@ struct op_info {
 	uint32_t n_axes, n_params;
 	uint32_t may_be_zero;  // bit i: word i belongs to optional tensors only
 	uint32_t n_slots;
+	uint32_t threads;      // of a threadgroup of its .metal kernel; 0: there is none
 	std::vector<tensor_info> tensors;
 	std::vector<rule> rules;
 };

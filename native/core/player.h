@@ -26,6 +26,8 @@ struct player {
 	virtual ~player() = default;
 	virtual void info(lw_device_info_block* out) = 0;
 	virtual bool has_kernel(uint32_t kernel) = 0;
+	// Records come as threadgroups of the op's .metal kernel, not as tasks.
+	virtual bool threadgroups() { return false; }
 	virtual int32_t alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) = 0;
 	virtual int32_t map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) = 0;
 	virtual int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) = 0;
@@ -41,7 +43,7 @@ struct backend {
 	uint32_t (*count)();
 	int32_t (*open)(uint32_t index, uint32_t threads, std::unique_ptr<player>* out, lw_error* error);
 };
-extern const backend cpu_backend, null_backend;
+extern const backend cpu_backend, null_backend, emu_backend;
 
 // The half of a player whose memory is the machine's own (core/host_memory.cc).
 struct host_player : player {

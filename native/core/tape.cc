@@ -36,6 +36,7 @@ struct checker {
 		if (groups == 0 || groups > 0x7fffffff) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has grid %ux%ux%u", index, op().name, r().groups[0], r().groups[1], r().groups[2]);
 		if (r().spare[0] || r().spare[1]) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) uses a spare word", index, op().name);
 		if (r().threads == 0 || r().threads > LW_THREADS_MAX) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has %u threads", index, op().name, r().threads);
+		if (uint32_t threads = device.threadgroups() ? op().threads : 1; needs_memory && r().threads != threads) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has %u threads, this device plays it with %u", index, op().name, r().threads, threads);
 		return LW_STATUS_OK;
 	}
 
@@ -136,6 +137,11 @@ struct checker {
 		// Weights that are only read lie where a file has them; kernels load those by bytes.
 		uint32_t unit = dtype == LW_DTYPE_F32 || dtype == LW_DTYPE_U32 ? 4 : dtype == LW_DTYPE_I8 ? 1 : 2;
 		bool anywhere = x.flags & TENSOR_WEIGHT && !(x.flags & TENSOR_OUT);
+		// Kernels of threadgroups load vectors: weights where a file of 8-byte granularity has them, the rest wider.
+		if (device.threadgroups()) {
+			unit = anywhere ? 8 : 16;
+			anywhere = false;
+		}
 		if (!anywhere && range.offset % unit) LW_REFUSE_RECORD("Cannot load tape: record %u (%s): slot %u is not aligned to %u bytes", index, op().name, s, unit);
 		return LW_STATUS_OK;
 	}

@@ -19,7 +19,7 @@ constexpr uint32_t LW_TAPE_MAGIC = 1347704652u;
 constexpr uint32_t LW_TAPE_SLOTS_MAX = 65536u;
 constexpr uint32_t LW_THREADS_MAX = 1024u;
 constexpr uint32_t LW_WORDS_MAX = 16u;
-constexpr uint64_t LW_LAYOUT_HASH = 0x0c6a53be16ea6cd9ull;
+constexpr uint64_t LW_LAYOUT_HASH = 0x20d115f332e1f2e2ull;
 enum lw_status : int32_t {
 	LW_STATUS_OK = 0,
 	LW_STATUS_REFUSED = -1,

@@ -5,6 +5,7 @@
 import { Buffer } from "node:buffer";
 import type { Binding, Device, LoadedTape, Memory } from "../../ffi/abi/handle.ts";
 import type { DType, Format } from "../../kernels/define.ts";
+import type { LaunchForm } from "../../ffi/tape/encode.ts";
 import type { Parts } from "./tensor_data.ts";
 
 const GUARD = 64, CANARY = 0xc5;
@@ -12,6 +13,8 @@ const GUARD = 64, CANARY = 0xc5;
 /** Where the loader lets a tensor begin: weights anywhere, others at a multiple of their element. */
 const ELEMENT_ALIGN: Record<string, number> = { f32: 4, u32: 4, f16: 2, bf16: 2, q8: 2, i8: 1 };
 const WEIGHT_SKEW = [2, 1, 3];
+/** The same for players with threadgroups, whose kernels load vectors. */
+const THREADGROUP_ALIGN = { weight: 8, other: 16 };
 
 export interface Placed {
   readonly name: string;
@@ -23,6 +26,7 @@ export interface Placed {
 export class Arena {
   readonly places: Placed[] = [];
   #end = 0;
+  constructor(readonly form: LaunchForm = "tasks") {}
 
   /** Reserves room for one part of a tensor; parts come in slot order. */
   place(
@@ -33,7 +37,12 @@ export class Arena {
     isWeight: boolean,
     written: boolean,
   ): void {
-    const skew = isWeight && !written ? WEIGHT_SKEW[part] : ELEMENT_ALIGN[dtype] ?? 2;
+    const anywhere = isWeight && !written;
+    const skew = this.form === "threadgroups"
+      ? THREADGROUP_ALIGN[anywhere ? "weight" : "other"]
+      : anywhere
+      ? WEIGHT_SKEW[part]
+      : ELEMENT_ALIGN[dtype] ?? 2;
     const begin = Math.ceil((this.#end + GUARD) / 64) * 64 + skew;
     this.places.push({ name, begin, bytes, written });
     this.#end = begin + bytes;

@@ -1,12 +1,16 @@
 /**
- * The CPU devices that the op tests play on: every usable instruction set, with one thread and with three.
+ * The devices that the op tests play on: every usable instruction set of the CPU, and the emulator of Metal
+ * kernels; each with one thread and with three.
  * Opened when first imported, so that no single test owns them.
  */
 import { Device } from "../../ffi/abi/handle.ts";
+import type { LaunchForm } from "../../ffi/tape/encode.ts";
+import type { Op } from "../../kernels/define.ts";
 import { Player } from "./arena.ts";
 
 export interface Level {
   readonly isa: string;
+  readonly form: LaunchForm;
   /** With one thread, and with more threads than most cases have tasks for. */
   readonly one: Player;
   readonly three: Player;
@@ -14,5 +18,24 @@ export interface Level {
 
 export const LEVELS: readonly Level[] = Array.from({ length: Device.count("cpu") }, (_, index) => {
   const one = new Player(Device.open("cpu", index, 1));
-  return { isa: one.device.info.isa, one, three: new Player(Device.open("cpu", index, 3)) };
+  return { isa: one.device.info.isa, form: "tasks", one, three: new Player(Device.open("cpu", index, 3)) };
 });
+
+/** The emulator of Metal kernels. */
+export const EMULATORS: readonly Level[] = Array.from(
+  { length: Device.count("emu") },
+  (_, index) => {
+    const one = new Player(Device.open("emu", index, 1));
+    return {
+      isa: one.device.info.isa,
+      form: "threadgroups",
+      one,
+      three: new Player(Device.open("emu", index, 3)),
+    };
+  },
+);
+
+/** Every device that has kernels of an op. */
+export function levelsOf(op: Op): readonly Level[] {
+  return "none" in op.simt ? LEVELS : [...LEVELS, ...EMULATORS];
+}

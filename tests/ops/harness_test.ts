@@ -76,6 +76,7 @@ Deno.test("harness: absent optional tensors are neither bound nor compared", () 
     params: {},
     constraints: [],
     tasks: () => 1,
+    simt: { none: "a test" },
     reference: () => {},
     tolerance: {},
     cases: [],

@@ -1,6 +1,6 @@
 /** A case as a tape of one record with its inputs, the memory it lies in, and what the reference makes of it. */
 import type { DType, RefArray } from "../../kernels/define.ts";
-import { encodeTape } from "../../ffi/tape/encode.ts";
+import { encodeTape, type LaunchForm } from "../../ffi/tape/encode.ts";
 import { planTape } from "../../ffi/tape/plan.ts";
 import { roundTo } from "../../ffi/tape/reference.ts";
 import { Tape } from "../../ffi/tape/tape.ts";
@@ -17,7 +17,7 @@ export interface RecordedCase {
 }
 
 /** Records the op at this case; every tensor is memory of its own. */
-export function recordCase(c: OpCase): RecordedCase {
+export function recordCase(c: OpCase, form: LaunchForm = "tasks"): RecordedCase {
   const tape = new Tape();
   const tensors = Object.fromEntries(
     Object.entries(c.dtypes).map(([key, dtype]) => {
@@ -31,14 +31,14 @@ export function recordCase(c: OpCase): RecordedCase {
   );
   const params = Object.fromEntries(Object.keys(c.op.params).map((p) => [p, c.sizes[p]]));
   tape.emit(c.op, tensors, params);
-  const arena = new Arena();
+  const arena = new Arena(form);
   const owners = tape.slots.map((slot) => {
     const spec = c.op.tensors[slot.name];
     const part = ["values", "scales", "biases"].indexOf(slot.part);
     arena.place(slot.name, slot.dtype, part, slot.bytes, !!spec.weight, spec.role !== "in");
     return { key: slot.name, part };
   });
-  return { tape: encodeTape(planTape(tape)), arena, owners };
+  return { tape: encodeTape(planTape(tape), form), arena, owners };
 }
 
 export type CaseData = Readonly<Record<string, TensorData>>;

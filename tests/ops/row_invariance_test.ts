@@ -6,8 +6,7 @@ import { Buffer } from "node:buffer";
 import { axesOf, type Op, type Sizes } from "../../kernels/define.ts";
 import { STEP } from "../../kernels/step.ts";
 import { OPS } from "../../kernels/table.ts";
-import type { Player } from "./arena.ts";
-import { LEVELS } from "./devices.ts";
+import { type Level, levelsOf } from "./devices.ts";
 import { type Dtypes, flopsOf, type OpCase, opCase, variantsOf } from "./op_case.ts";
 import { type CaseData, caseData, partsByTensor, recordCase } from "./record_case.ts";
 import { type Parts, shapeOf } from "./tensor_data.ts";
@@ -40,14 +39,14 @@ function rowsOf(c: OpCase, key: string, bytes: Uint8Array<ArrayBuffer>, first: n
 
 /** Plays rows first..first+n-1 of the 16 over the given state; returns what it wrote. */
 function playRows(
-  player: Player,
+  { three: player, form }: Level,
   c: OpCase,
   part: OpCase,
   data: CaseData,
   state: Bytes,
   first: number,
 ) {
-  const recorded = recordCase(part);
+  const recorded = recordCase(part, form);
   const contents = recorded.owners.map(({ key, part: p }) => {
     if (perRow(c, key)) return rowsOf(c, key, data[key].parts[p], first, part.sizes.rows);
     const bytes = (state[key] ?? data[key].parts)[p];
@@ -63,17 +62,17 @@ function playRows(
   );
 }
 
-function failuresOf(player: Player, c: OpCase, variant: Dtypes): string[] {
+function failuresOf(level: Level, c: OpCase, variant: Dtypes): string[] {
   const data = caseData(c), part = (n: number) => opCase(c.op, variant, withRows(c.sizes, n))!;
   const singles: Bytes[] = [];
   let state: Bytes = {};
   for (let r = 0; r < ROWS; r++) {
-    singles.push(playRows(player, c, part(1), data, state, r));
+    singles.push(playRows(level, c, part(1), data, state, r));
     state = Object.fromEntries(Object.entries(singles[r]).filter(([key]) => !perRow(c, key)));
   }
   const lines: string[] = [];
   for (let n = 2; n <= ROWS; n++) {
-    const many = playRows(player, c, part(n), data, {}, 0);
+    const many = playRows(level, c, part(n), data, {}, 0);
     for (const [key, parts] of Object.entries(many)) {
       const want = perRow(c, key)
         ? Buffer.concat(singles.slice(0, n).map((s) => s[key][0]))
@@ -81,7 +80,7 @@ function failuresOf(player: Player, c: OpCase, variant: Dtypes): string[] {
       if (want.equals(parts[0])) continue;
       const at = want.findIndex((b, i) => b !== parts[0][i]);
       const row = perRow(c, key) ? `row ${Math.floor(at / (want.length / n))}` : "the state";
-      lines.push(`${c.label} on ${player.name}: with ${n} rows ${row} of ${key} has other bits`);
+      lines.push(`${c.label} on ${level.three.name}: with ${n} rows ${row} of ${key} has other bits`);
     }
   }
   return lines;
@@ -99,12 +98,12 @@ function rowCases(op: Op, variant: Dtypes): OpCase[] {
 }
 
 for (const op of OPS.filter((o) => axesOf(o).includes("rows") && !MATRIX_FORMS.test(o.name))) {
-  for (const { isa, three } of LEVELS) {
-    Deno.test(`rows: ${op.name} on ${isa}`, () => {
+  for (const level of levelsOf(op)) {
+    Deno.test(`rows: ${op.name} on ${level.isa}`, () => {
       const lines = variantsOf(op).flatMap((variant) => {
         const cases = rowCases(op, variant);
         if (!cases.length) throw new Error(`${op.name}: no case is small enough for 16 rows`);
-        return cases.flatMap((c) => failuresOf(three, c, variant));
+        return cases.flatMap((c) => failuresOf(level, c, variant));
       });
       if (lines.length) {
         throw new Error(`${lines.length} differences\n${lines.slice(0, 20).join("\n")}`);

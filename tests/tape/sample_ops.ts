@@ -9,6 +9,7 @@ const shared = {
   params: {},
   constraints: [] as readonly Constraint[],
   tasks: (s: Readonly<Record<string, number>>) => s.n,
+  simt: { none: "a test" },
   tolerance: {},
   cases: [],
   flops: (s: Readonly<Record<string, number>>) => 4 * s.n,
@@ -63,6 +64,7 @@ export const strict = defineOp({
     { axis: "dim", multipleOf: "group" },
   ],
   tasks: (s) => s.rows,
+  simt: { none: "a test" },
   reference: () => {},
 });
 

@@ -19,6 +19,7 @@ export const attnDecode = defineOp({
   specialise: { headDim: HEAD_DIMS },
   constraints: [{ axis: "rows", max: 16 }, { axis: "stepWords", min: STEP_WORDS }],
   tasks: (s) => s.rows * s.kvHeads,
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: attendRows,
   tolerance: { f32: { rel: 1e-6, ofRms: 4e-6 } },
   cases: [

@@ -10,6 +10,7 @@ export const attnGate = defineOp({
   params: {},
   constraints: [{ sum: [[2, "qHeads", "headDim"]], atMost: "qkvWidth" }],
   tasks: (s) => s.rows * s.qHeads,
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: ({ o, qkv }, _p, { rows, qHeads, headDim, qkvWidth }) => {
     for (let r = 0; r < rows; r++) {
       for (let h = 0; h < qHeads; h++) {

@@ -31,6 +31,7 @@ export const attnMerge = defineOp({
     { axis: "stepWords", min: STEP_WORDS },
   ],
   tasks: (s) => s.rows * s.qHeads,
+  simt: { threads: 128, groups: () => [1, 1, 1] },
   reference: ({ partial, stats, step, o }, _p, s) => {
     for (let r = 0; r < s.rows; r++) {
       const blocks = blocksOf(step[STEP.pos], r, s);

@@ -21,6 +21,7 @@ export const attnPrefill = defineOp({
   specialise: { headDim: HEAD_DIMS },
   constraints: [{ axis: "stepWords", min: STEP_WORDS }],
   tasks: (s) => Math.ceil(s.rows / ROW_TILE) * s.qHeads,
+  simt: { threads: 128, groups: () => [1, 1, 1] },
   reference: attendRows,
   tolerance: { f32: { rel: 1e-6, ofRms: 4e-6 } },
   cases: [

@@ -51,6 +51,7 @@ export const attnSplit = defineOp({
     { axis: "stepWords", min: STEP_WORDS },
   ],
   tasks: (s) => s.rows * s.kvHeads * s.blocks,
+  simt: { threads: 128, groups: () => [1, 1, 1] },
   reference: ({ q, kCache, vCache, step, partial, stats }, { scale }, s) => {
     for (let r = 0; r < s.rows; r++) {
       for (let h = 0; h < s.qHeads; h++) {

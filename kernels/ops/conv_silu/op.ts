@@ -17,6 +17,7 @@ export const convSilu = defineOp({
     { sum: ["channels"], atMost: "projStride" },
   ],
   tasks: (s) => Math.ceil(s.channels / 256),
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: ({ proj, w, convState, y }, _, { rows, projStride, channels, taps, past }) => {
     for (let c = 0; c < channels; c++) {
       const u: number[] = [];

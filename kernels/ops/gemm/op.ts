@@ -24,6 +24,7 @@ export const gemm = defineOp({
   params: { yCol: "u32" },
   constraints: [{ axis: "inDim", multipleOf: "group" }, COLUMNS_FIT],
   tasks: gemmTasks,
+  simt: { threads: 128, groups: () => [1, 1, 1] },
   reference: ({ x, w0, w1, w2, w3, y }, { yCol }, s) =>
     multiplyConcatenated(x, [w0, w1, w2, w3], y, { ...s, yCol }),
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },

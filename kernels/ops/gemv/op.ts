@@ -24,6 +24,7 @@ export const gemv = defineOp({
     COLUMNS_FIT,
   ],
   tasks: (s) => Math.ceil(outDim(s) / ROWS_PER_TASK),
+  simt: { threads: 64, groups: () => [1, 1, 1] },
   reference: ({ x, w0, w1, w2, w3, y }, { yCol }, s) =>
     multiplyConcatenated(x, [w0, w1, w2, w3], y, { ...s, yCol }),
   tolerance: { f32: { rel: 2e-6, ofRms: 1e-5 } },

@@ -1,11 +1,5 @@
 import { defineOp } from "../../define.ts";
-import {
-  exampleCodes,
-  exampleScales,
-  exampleSums,
-  isSplit,
-  unpackAct8,
-} from "../../formats/act8.ts";
+import { ACT8_ON_CPU_ONLY, exampleCodes, exampleScales, exampleSums, isSplit, unpackAct8 } from "../../formats/act8.ts";
 import {
   COLUMNS_FIT,
   CONCATENATED_AFFINE_WEIGHTS,
@@ -36,6 +30,7 @@ export const gemvAct8 = defineOp({
     COLUMNS_FIT,
   ],
   tasks: (s) => Math.ceil(outDim(s) / ROWS_PER_TASK),
+  simt: ACT8_ON_CPU_ONLY,
   reference: ({ codes, scales, w0, w1, w2, w3, y }, { yCol }, s) => {
     const x = unpackAct8(codes, scales, s.rows, s.inDim, isSplit(s.bits));
     multiplyConcatenated(x, [w0, w1, w2, w3], y, { ...s, yCol });

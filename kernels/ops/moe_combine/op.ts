@@ -14,6 +14,7 @@ export const moeCombine = defineOp({
   params: {},
   constraints: [],
   tasks: (s) => s.rows * Math.ceil(s.dim / CHUNK),
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: ({ d, weights, y }, _, { rows, topK, dim }) => {
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < dim; c++) {

@@ -1,11 +1,5 @@
 import { defineOp } from "../../define.ts";
-import {
-  exampleCodes,
-  exampleScales,
-  exampleSums,
-  isSplit,
-  unpackAct8,
-} from "../../formats/act8.ts";
+import { ACT8_ON_CPU_ONLY, exampleCodes, exampleScales, exampleSums, isSplit, unpackAct8 } from "../../formats/act8.ts";
 import { AFFINE_FORMATS } from "../../formats/affine.ts";
 import { ROWS_PER_TASK } from "../../shared/concatenation.ts";
 import { downSum, exampleIds, expertsRead } from "../../shared/experts.ts";
@@ -34,6 +28,7 @@ export const moeDownAct8 = defineOp({
     { product: ["groups", 32], equals: "ffn" },
   ],
   tasks: (s) => Math.ceil(s.dim / ROWS_PER_TASK),
+  simt: ACT8_ON_CPU_ONLY,
   reference: (t, _, s) =>
     downSum(unpackAct8(t.codes, t.scales, s.pairs, s.ffn, isSplit(s.bits)), t, s),
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },

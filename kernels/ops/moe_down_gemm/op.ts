@@ -26,6 +26,7 @@ export const moeDownGemm = defineOp({
   params: {},
   constraints: [{ axis: "ffn", multipleOf: "group" }, RUNS_FIT],
   tasks: downTasks,
+  simt: { threads: 128, groups: () => [1, 1, 1] },
   reference: (t, _, s) => downRuns(t.h, t, s),
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },
   cases: [

@@ -1,11 +1,5 @@
 import { defineOp } from "../../define.ts";
-import {
-  exampleCodes,
-  exampleScales,
-  exampleSums,
-  isSplit,
-  unpackAct8,
-} from "../../formats/act8.ts";
+import { ACT8_ON_CPU_ONLY, exampleCodes, exampleScales, exampleSums, isSplit, unpackAct8 } from "../../formats/act8.ts";
 import { AFFINE_FORMATS } from "../../formats/affine.ts";
 import {
   downRuns,
@@ -37,6 +31,7 @@ export const moeDownGemmAct8 = defineOp({
     RUNS_FIT,
   ],
   tasks: downTasks,
+  simt: ACT8_ON_CPU_ONLY,
   reference: (t, _, s) =>
     downRuns(unpackAct8(t.codes, t.scales, s.pairs, s.ffn, isSplit(s.bits)), t, s),
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },

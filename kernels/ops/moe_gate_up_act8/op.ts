@@ -1,11 +1,5 @@
 import { defineOp } from "../../define.ts";
-import {
-  exampleCodes,
-  exampleScales,
-  exampleSums,
-  isSplit,
-  unpackAct8,
-} from "../../formats/act8.ts";
+import { ACT8_ON_CPU_ONLY, exampleCodes, exampleScales, exampleSums, isSplit, unpackAct8 } from "../../formats/act8.ts";
 import { AFFINE_FORMATS } from "../../formats/affine.ts";
 import { ROWS_PER_TASK } from "../../shared/concatenation.ts";
 import { exampleIds, EXPERT_ROWS_FIT, expertsRead, gateUp } from "../../shared/experts.ts";
@@ -45,6 +39,7 @@ export const moeGateUpAct8 = defineOp({
     ...EXPERT_ROWS_FIT,
   ],
   tasks: (s) => s.rows * s.topK * Math.ceil(2 * s.ffn / ROWS_PER_TASK),
+  simt: ACT8_ON_CPU_ONLY,
   reference: (t, p, s) =>
     gateUp(unpackAct8(t.codes, t.scales, s.rows, s.inDim, isSplit(s.bits)), t, p, s),
   tolerance: { f32: { rel: 5e-6, ofRms: 1e-5 } },

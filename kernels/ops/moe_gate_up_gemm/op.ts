@@ -46,6 +46,7 @@ export const moeGateUpGemm = defineOp({
     ...EXPERT_ROWS_FIT,
   ],
   tasks: gateUpTasks,
+  simt: { threads: 128, groups: () => [1, 1, 1] },
   reference: (t, p, s) => gateUpRuns(t.x, t, p, s),
   tolerance: { f32: { rel: 5e-6, ofRms: 5e-6 } },
   // deno-fmt-ignore

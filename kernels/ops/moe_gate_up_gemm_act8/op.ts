@@ -1,11 +1,5 @@
 import { defineOp } from "../../define.ts";
-import {
-  exampleCodes,
-  exampleScales,
-  exampleSums,
-  isSplit,
-  unpackAct8,
-} from "../../formats/act8.ts";
+import { ACT8_ON_CPU_ONLY, exampleCodes, exampleScales, exampleSums, isSplit, unpackAct8 } from "../../formats/act8.ts";
 import { AFFINE_FORMATS } from "../../formats/affine.ts";
 import {
   exampleOffsets,
@@ -53,6 +47,7 @@ export const moeGateUpGemmAct8 = defineOp({
     ...EXPERT_ROWS_FIT,
   ],
   tasks: gateUpTasks,
+  simt: ACT8_ON_CPU_ONLY,
   reference: (t, p, s) =>
     gateUpRuns(unpackAct8(t.codes, t.scales, s.rows, s.inDim, isSplit(s.bits)), t, p, s),
   tolerance: { f32: { rel: 5e-6, ofRms: 5e-6 } },

@@ -14,6 +14,7 @@ export const moeSharedAdd = defineOp({
   params: { gateCol: "u32" },
   constraints: [{ sum: ["gateCol", [1]], atMost: "logitStride" }],
   tasks: (s) => s.rows * Math.ceil(s.dim / CHUNK),
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: ({ moe, shared, logits }, { gateCol }, { rows, dim, logitStride }) => {
     for (let r = 0; r < rows; r++) {
       const gate = 1 / (1 + Math.exp(-logits[r * logitStride + gateCol]));

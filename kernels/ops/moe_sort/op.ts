@@ -15,6 +15,7 @@ export const moeSort = defineOp({
     { axis: "expertsPlus1", max: 65536 },
   ],
   tasks: () => 1,
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: ({ ids, order, offsets }, _, { pairs, expertsPlus1 }) => {
     let at = 0;
     for (let e = 0; e < expertsPlus1; e++) {

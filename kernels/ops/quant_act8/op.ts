@@ -1,5 +1,5 @@
 import { defineOp } from "../../define.ts";
-import { ACT_GROUP, codeAt } from "../../formats/act8.ts";
+import { ACT8_ON_CPU_ONLY, ACT_GROUP, codeAt } from "../../formats/act8.ts";
 import { roundEven } from "../../formats/affine.ts";
 
 export const quantAct8 = defineOp({
@@ -19,6 +19,7 @@ export const quantAct8 = defineOp({
     { axis: "split", max: 1 },
   ],
   tasks: (s) => s.rows,
+  simt: ACT8_ON_CPU_ONLY,
   reference: ({ x, codes, scales, sums }, { split }, { rows, dim, groups }) => {
     for (let r = 0; r < rows; r++) {
       for (let g = 0; g < groups; g++) {

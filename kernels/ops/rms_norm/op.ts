@@ -11,6 +11,7 @@ export const rmsNorm = defineOp({
   params: { eps: "f32" },
   constraints: [],
   tasks: (s) => s.rows,
+  simt: { threads: 256, groups: (s) => [s.rows, 1, 1] },
   reference: ({ x, w, y }, { eps }, { rows, dim }) => {
     for (let r = 0; r < rows; r++) {
       let sum = 0;

@@ -131,6 +131,7 @@ export const sample = defineOp({
     { axis: "stepWords", min: STEP_WORDS },
   ],
   tasks: () => 1,
+  simt: { threads: 1024, groups: () => [1, 1, 1] },
   reference: ({ logits, step, history, picked }, { rows }, { vocab }) => {
     const p = step[STEP.pos] + rows;
     const real = logits.subarray(0, Math.min(vocab, step[STEP.vocabUsed]));

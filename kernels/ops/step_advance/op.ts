@@ -28,6 +28,7 @@ export const stepAdvance = defineOp({
   params: { rows: "u32" },
   constraints: [{ axis: "one", oneOf: [1] }, { axis: "stepWords", min: STEP_WORDS }],
   tasks: () => 1,
+  simt: { threads: 32, groups: () => [1, 1, 1] },
   reference: ({ picked, step, history }, { rows }, { ctx }) => {
     step[STEP.pos] += rows;
     const pos = step[STEP.pos];

@@ -8,6 +8,7 @@ export const stepMove = defineOp({
   params: { rows: "u32" },
   constraints: [{ axis: "stepWords", min: STEP_WORDS }],
   tasks: () => 1,
+  simt: { threads: 32, groups: () => [1, 1, 1] },
   reference: ({ step }, { rows }) => {
     step[STEP.pos] += rows;
   },

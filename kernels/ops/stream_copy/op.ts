@@ -10,6 +10,7 @@ export const streamCopy = defineOp({
   params: {},
   constraints: [],
   tasks: (s) => s.blocks,
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: ({ x, y }) => y.set(x),
   tolerance: {},
   cases: [

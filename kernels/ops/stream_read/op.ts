@@ -11,6 +11,7 @@ export const streamRead = defineOp({
   params: {},
   constraints: [],
   tasks: (s) => s.blocks,
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: ({ x, y }, _, { blocks, dim }) => {
     for (let b = 0; b < blocks; b++) {
       let sum = 0;

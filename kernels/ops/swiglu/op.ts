@@ -14,6 +14,7 @@ export const swiglu = defineOp({
   params: {},
   constraints: [{ sum: ["ffn", "ffn"], atMost: "guStride" }],
   tasks: (s) => s.rows * Math.ceil(s.ffn / CHUNK),
+  simt: { threads: 256, groups: () => [1, 1, 1] },
   reference: ({ gu, h }, _, { rows, guStride, ffn }) => {
     for (let r = 0; r < rows; r++) {
       const at = r * guStride;

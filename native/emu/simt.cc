@@ -1,0 +1,368 @@
+// The fibers of simt.h. Under AddressSanitizer switches are announced and threadgroup arrays get red zones; with
+// SIMT_TSAN, clang's ThreadSanitizer sees each GPU thread as a fiber that only barriers order.
+#include "native/emu/simt.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#if !defined(__has_feature)
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define SIMT_ASAN 1
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+// Given by hand: this file itself is compiled without -fsanitize=thread, the kernels with it.
+#ifdef SIMT_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+#define NOSAN __attribute__((no_sanitize("thread"), no_sanitize("address")))
+
+extern "C" void simt_switch(void** save_sp, void** load_sp);
+
+namespace simt {
+
+const Kernel* registry;
+
+namespace {
+
+constexpr size_t STACK = 64 * 1024;
+constexpr uint32_t LANES = 32, THREADS_MAX = 1024, SITES_MAX = 64, BARRIER = 999;
+
+struct Lane {
+	void *sp, *tsan, *fake;
+	char* stack;
+	uint32_t op;
+};
+struct Simdgroup {
+	uint64_t in[LANES], out[LANES];
+	uint32_t run, live, arrived, mask;  // run: lanes that can go on
+};
+struct Site {
+	const void* key;
+	void* memory;
+	size_t bytes;
+};
+
+// One OS thread's threadgroup.
+struct Worker {
+	Lane lanes[THREADS_MAX];
+	Simdgroup groups[THREADS_MAX / LANES];
+	Ids ids[THREADS_MAX];
+	void *main_sp, *main_tsan, *main_fake;
+	const void* main_stack;
+	size_t main_size;
+	uint32_t n, n_groups, live, at_barrier, current, n_sites, used, used_most;
+	const Kernel* kernel;
+	void* const* buffers;
+	Site sites[SITES_MAX];
+	char *stacks, *arena;
+	bool failed;
+	Failure* failure;
+
+	Worker() {
+		memset(static_cast<void*>(this), 0, sizeof *this);
+		stacks = static_cast<char*>(mmap(nullptr, STACK * THREADS_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+		for (uint32_t i = 0; i < THREADS_MAX; i++) {
+			lanes[i].stack = stacks + i * STACK;
+			mprotect(lanes[i].stack, 4096, PROT_NONE);
+		}
+		if (posix_memalign(reinterpret_cast<void**>(&arena), 64, THREADGROUP_BYTES_MAX)) abort();
+#ifdef SIMT_ASAN
+		pthread_attr_t attributes;
+		void* at;
+		pthread_getattr_np(pthread_self(), &attributes);
+		pthread_attr_getstack(&attributes, &at, &main_size);
+		pthread_attr_destroy(&attributes);
+		main_stack = at;
+#endif
+	}
+	~Worker() {
+		munmap(stacks, STACK * THREADS_MAX);
+		free(arena);
+	}
+};
+thread_local Worker* w;
+
+std::mutex bytes_mutex;
+std::map<const Kernel*, uint32_t>& bytes_by_kernel() {
+	static auto& map = *new std::map<const Kernel*, uint32_t>;
+	return map;
+}
+
+// Back to the caller of run(); the other fibers are left where they stand: kernels own nothing.
+NOSAN [[noreturn]] void leave_all() {
+	void* dead;
+#ifdef SIMT_ASAN
+	__sanitizer_start_switch_fiber(nullptr, w->main_stack, w->main_size);
+#endif
+#ifdef SIMT_TSAN
+	__tsan_switch_to_fiber(w->main_tsan, __tsan_switch_to_fiber_no_sync);
+#endif
+	simt_switch(&dead, &w->main_sp);
+	__builtin_unreachable();
+}
+
+NOSAN [[noreturn]] void die(const char* what, uint32_t thread) {
+	const Ids& d = w->ids[thread];
+	snprintf(w->failure->text, sizeof w->failure->text, "%s (%s, threadgroup %u,%u,%u, thread %u, simdgroup %u, lane %u)", what, w->kernel->name, d.tg.x, d.tg.y, d.tg.z, d.idx, d.sg, d.lane);
+	w->failed = true;
+	leave_all();
+}
+
+NOSAN inline void go(void** save, uint32_t to) {
+	w->current = to;
+#ifdef SIMT_TSAN
+	__tsan_switch_to_fiber(w->lanes[to].tsan, __tsan_switch_to_fiber_no_sync);
+#endif
+	simt_switch(save, &w->lanes[to].sp);
+}
+
+// The next thread that can run: in the same simdgroup first, then in the others; or THREADS_MAX.
+NOSAN uint32_t pick(uint32_t group) {
+	for (uint32_t i = 0; i < w->n_groups; i++) {
+		uint32_t s = group + i < w->n_groups ? group + i : group + i - w->n_groups;
+		if (w->groups[s].run) return s * LANES + uint32_t(__builtin_ctz(w->groups[s].run));
+	}
+	return THREADS_MAX;
+}
+
+constexpr const char* STUCK = "no thread can go on: a barrier or a simdgroup operation was not reached by all";
+
+NOSAN void leave(void** save, uint32_t group) {
+	uint32_t me = w->current, next = pick(group);
+	if (next == THREADS_MAX) die(STUCK, me);
+#ifdef SIMT_ASAN
+	__sanitizer_start_switch_fiber(&w->lanes[me].fake, w->lanes[next].stack, STACK);
+#endif
+	go(save, next);
+#ifdef SIMT_ASAN
+	__sanitizer_finish_switch_fiber(w->lanes[me].fake, nullptr, nullptr);
+#endif
+}
+
+NOSAN void entry() {
+#ifdef SIMT_ASAN
+	__sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
+#endif
+	uint32_t me = w->current;
+	w->kernel->entry(w->buffers, w->ids[me]);
+#ifdef SIMT_TSAN
+	__tsan_release(&registry);
+#endif
+	uint32_t group = me / LANES;
+	Simdgroup& g = w->groups[group];
+	g.live &= ~(1u << me % LANES);
+	g.run &= ~(1u << me % LANES);
+	w->live--;
+	if (g.live && g.arrived == uint32_t(__builtin_popcount(g.live))) die("a thread returned while its simdgroup waits in a simdgroup operation", me);
+	if (w->live && w->at_barrier == w->live) die("a thread returned while the others wait at a barrier", me);
+	if (w->live == 0) leave_all();
+	uint32_t next = pick(group);
+	if (next == THREADS_MAX) die(STUCK, me);
+#ifdef SIMT_ASAN
+	__sanitizer_start_switch_fiber(nullptr, w->lanes[next].stack, STACK);
+#endif
+	void* dead;
+	go(&dead, next);
+	__builtin_unreachable();
+}
+
+#ifdef SIMT_TSAN
+// Memory of threadgroups stays until the next fence: reused, it would look like a race.
+void* kept[1 << 20];
+uint32_t n_kept;
+void* keep(void* p) { return kept[n_kept++] = p; }
+#endif
+
+NOSAN void begin_threadgroup(uint32_t n) {
+	w->n = w->live = n;
+	w->n_groups = (n + LANES - 1) / LANES;
+	w->at_barrier = 0;
+	if (w->used > w->used_most) w->used_most = w->used;
+	w->used = 0;
+#ifdef SIMT_ASAN
+	for (uint32_t i = 0; i < w->n_sites; i++) free(w->sites[i].memory);
+#endif
+	w->n_sites = 0;
+	size_t stack = STACK;
+#ifdef SIMT_TSAN
+	stack = 16 * 1024;
+	w->arena = static_cast<char*>(keep(malloc(THREADGROUP_BYTES_MAX)));
+	char* stacks = static_cast<char*>(keep(aligned_alloc(64, n * stack)));
+	for (uint32_t i = 0; i < n; i++) w->lanes[i].stack = stacks + i * stack;
+#endif
+	for (uint32_t s = 0; s < w->n_groups; s++) {
+		uint32_t k = n - s * LANES;
+		w->groups[s].live = w->groups[s].run = k >= LANES ? ~0u : (1u << k) - 1;
+		w->groups[s].arrived = 0;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		void** top = reinterpret_cast<void**>(w->lanes[i].stack + stack);
+#if defined(__x86_64__)
+		top -= 2;  // keeps 16-byte alignment at entry
+		*top = reinterpret_cast<void*>(entry);
+		top -= 6;
+		for (int r = 0; r < 6; r++) top[r] = nullptr;
+#else
+		top -= 20;
+		memset(top, 0, 160);
+		top[11] = reinterpret_cast<void*>(entry);
+#endif
+		w->lanes[i].sp = top;
+#ifdef SIMT_TSAN
+		w->lanes[i].tsan = __tsan_create_fiber(0);
+#endif
+#ifdef SIMT_ASAN
+		__asan_unpoison_memory_region(w->lanes[i].stack + 4096, STACK - 4096);
+#endif
+	}
+}
+
+NOSAN void run_threadgroup(U3 at, U3 grid, U3 threads) {
+	uint32_t n = threads.x * threads.y * threads.z, i = 0;
+	for (uint32_t z = 0; z < threads.z; z++)
+		for (uint32_t y = 0; y < threads.y; y++)
+			for (uint32_t x = 0; x < threads.x; x++, i++) w->ids[i] = Ids{{x, y, z}, at, threads, grid, i, i % LANES, i / LANES, (n + LANES - 1) / LANES};
+	if (!w->kernel->meets) {
+		for (i = 0; i < n; i++) w->kernel->entry(w->buffers, w->ids[i]);
+		return;
+	}
+	begin_threadgroup(n);
+	uint32_t first = pick(0);
+#ifdef SIMT_ASAN
+	__sanitizer_start_switch_fiber(&w->main_fake, w->lanes[first].stack, STACK);
+#endif
+#ifdef SIMT_TSAN
+	w->main_tsan = __tsan_get_current_fiber();
+#endif
+	go(&w->main_sp, first);
+#ifdef SIMT_ASAN
+	__sanitizer_finish_switch_fiber(w->main_fake, nullptr, nullptr);
+#endif
+#ifdef SIMT_TSAN
+	// Destroyed late: a fiber that got a dead one's number would hide races between threadgroups.
+	static void* old[4096];
+	static uint32_t slot;
+	for (uint32_t j = 0; j < n; j++) {
+		if (old[slot]) __tsan_destroy_fiber(old[slot]);
+		old[slot] = w->lanes[j].tsan;
+		slot = (slot + 1) % 4096;
+	}
+#endif
+}
+
+}  // namespace
+
+NOSAN uint64_t exchange(uint64_t value, uint32_t op, uint32_t from, Done done) {
+	uint32_t me = w->current, group = me / LANES, l = me % LANES;
+	Simdgroup& g = w->groups[group];
+	g.in[l] = value;
+	w->lanes[me].op = op;
+	g.arrived++;
+	if (g.arrived == uint32_t(__builtin_popcount(g.live))) {
+		for (uint32_t i = 0; i < LANES; i++) {
+			if ((g.live >> i & 1) && w->lanes[group * LANES + i].op != op) die("lanes of one simdgroup are in different simdgroup operations", me);
+			g.out[i] = g.in[i];
+			asm volatile("" ::: "memory");  // not a memcpy, which a sanitizer would watch
+		}
+		g.arrived = 0;
+		g.mask = g.run = g.live;
+		if (done) done(g.out, g.live);
+	} else {
+		g.run &= ~(1u << l);
+		leave(&w->lanes[me].sp, group);
+	}
+	return g.out[from % LANES];
+}
+
+NOSAN uint32_t lane() { return w->current % LANES; }
+
+NOSAN void sg_barrier() {
+#ifdef SIMT_TSAN
+	void* o = &w->groups[w->current / LANES];
+	__tsan_release(o);
+	exchange(0, BARRIER, 0);
+	__tsan_acquire(o);
+#else
+	exchange(0, BARRIER, 0);
+#endif
+}
+
+NOSAN void tg_barrier() {
+	uint32_t me = w->current, group = me / LANES;
+#ifdef SIMT_TSAN
+	__tsan_release(&w->at_barrier);
+#endif
+	if (++w->at_barrier == w->live) {
+		w->at_barrier = 0;
+		for (uint32_t i = 0; i < w->n_groups; i++) w->groups[i].run = w->groups[i].live;
+	} else {
+		w->groups[group].run &= ~(1u << me % LANES);
+		leave(&w->lanes[me].sp, group);
+	}
+#ifdef SIMT_TSAN
+	__tsan_acquire(&w->at_barrier);
+#endif
+}
+
+NOSAN void* tg_local(const void* key, size_t bytes, size_t align) {
+	for (uint32_t i = 0; i < w->n_sites; i++)
+		if (w->sites[i].key == key) return w->sites[i].memory;
+	if (w->n_sites == SITES_MAX) die("more than 64 threadgroup variables", w->current);
+	w->used = uint32_t((w->used + align - 1) / align * align);
+	if (w->used + bytes > THREADGROUP_BYTES_MAX) die("more than 32768 bytes of threadgroup memory", w->current);
+#ifdef SIMT_ASAN
+	void* p = malloc(bytes);  // its own red zones
+#else
+	void* p = w->arena + w->used;
+#endif
+	w->used += uint32_t(bytes);
+	// All ones is NaN: reading what nobody wrote shows.
+	for (size_t i = 0; i < bytes; i++) {
+		static_cast<char*>(p)[i] = -1;
+		asm volatile("" ::: "memory");
+	}
+	w->sites[w->n_sites++] = Site{key, p, bytes};
+	return p;
+}
+
+void fence() {
+#ifdef SIMT_TSAN
+	__tsan_acquire(&registry);
+	while (n_kept) free(kept[--n_kept]);
+#endif
+}
+
+bool run(const Kernel& kernel, U3 grid, U3 threads, void* const* buffers, uint32_t first, uint32_t end, Failure* failure) {
+	static thread_local struct Owner {
+		Worker* worker = new Worker;
+		~Owner() { delete worker; }
+	} owner;
+	w = owner.worker;
+	w->kernel = &kernel;
+	w->buffers = buffers;
+	w->failed = false;
+	w->failure = failure;
+	w->used_most = 0;
+	for (uint32_t i = first; i < end && !w->failed; i++) run_threadgroup({i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y}, grid, threads);
+	if (w->used > w->used_most) w->used_most = w->used;
+	std::lock_guard<std::mutex> lock(bytes_mutex);
+	uint32_t& most = bytes_by_kernel()[&kernel];
+	if (w->used_most > most) most = w->used_most;
+	return !w->failed;
+}
+
+uint32_t threadgroup_bytes(const Kernel& kernel) {
+	std::lock_guard<std::mutex> lock(bytes_mutex);
+	auto at = bytes_by_kernel().find(&kernel);
+	return at == bytes_by_kernel().end() ? 0 : at->second;
+}
+
+}  // namespace simt
