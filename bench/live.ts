@@ -11,7 +11,7 @@ import type { LoadedModel } from "../engine/model.ts";
 import { Session } from "../engine/session.ts";
 import { planForward, type Snapshot } from "../engine/state.ts";
 import type { Cost } from "../ffi/tape/cost.ts";
-import { encodeTape, hashTape } from "../ffi/tape/encode.ts";
+import { encodeTape, hashTape, launchForm } from "../ffi/tape/encode.ts";
 import type { PlannedTape } from "../ffi/tape/plan.ts";
 import { compareForms } from "./form_check.ts";
 import type {
@@ -199,7 +199,10 @@ export class LiveEngine implements BenchEngine {
     const session = this.#session, { rows, at, output } = this.#playOf(work);
     const ready = session.tapeFor(rows, at + rows, output);
     const from = clock.now();
-    const encoded = encodeTape(planForward(this.model, ready.shape));
+    const encoded = encodeTape(
+      planForward(this.model, ready.shape),
+      launchForm(this.model.device.info.kind),
+    );
     const encodeNs = Number(clock.now() - from);
     // A prefill's own chunk writes again what is there.
     if (work.kind !== "prefill") this.#prefix = Math.min(this.#prefix, this.#depth);

@@ -2,7 +2,7 @@
  * Memory of a device to be read and copied, as tapes of one record. Owns buffers and tapes; reads no clock.
  */
 import type { Binding, Device, LoadedTape, Memory } from "../ffi/abi/handle.ts";
-import { encodeTape } from "../ffi/tape/encode.ts";
+import { encodeTape, launchForm } from "../ffi/tape/encode.ts";
 import { planTape } from "../ffi/tape/plan.ts";
 import { Tape } from "../ffi/tape/tape.ts";
 import { streamCopy } from "../kernels/ops/stream_copy/op.ts";
@@ -73,7 +73,11 @@ export class BandwidthProbe implements Disposable {
       offset: 0,
       bytes: memory.bytes,
     }));
-    return this.device.load(encodeTape(planTape(tape)), bindings, null);
+    return this.device.load(
+      encodeTape(planTape(tape), launchForm(this.device.info.kind)),
+      bindings,
+      null,
+    );
   }
 
   [Symbol.dispose](): void {

@@ -1,6 +1,6 @@
 /** The tape of a model and phase as text, with what it would cost; loads nothing onto the device. */
 import { costOfTape } from "../ffi/tape/cost.ts";
-import { encodeTape, hashTape } from "../ffi/tape/encode.ts";
+import { encodeTape, hashTape, launchForm } from "../ffi/tape/encode.ts";
 import { explainTape } from "../ffi/tape/explain.ts";
 import { ROWS_MAX } from "../kernels/models/forward.ts";
 import type { ExplainOptions } from "./api_types.ts";
@@ -29,7 +29,7 @@ export async function explainModel(model: LoadedModel, options: ExplainOptions):
     plan: model.plan,
   });
   const cost = costOfTape(planned, { pos: depth });
-  const hash = await hashTape(planned, encodeTape(planned));
+  const hash = await hashTape(planned, encodeTape(planned, launchForm(model.device.info.kind)));
   const { weights, kv: kvBytes, recurrent } = cost.bytes;
   return [
     explainTape(planned),

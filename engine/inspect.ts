@@ -159,7 +159,7 @@ function tokenCost(facts: ModelFacts, depth: number): TokenCost {
 
 function forecasts(checkpoint: Checkpoint, plan: WeightPlan): MemoryForecast[] {
   const { config } = checkpoint;
-  const copied = copiedBytes(plan);
+  const copied = copiedBytes(plan, "cpu");
   const mapped = plan.weights.filter((w) => w.source.kind === "mapped")
     .reduce((n, w) => n + bytesOf(w), 0);
   return FORECASTS.filter(([ctx]) => ctx <= config.contextMax).map(([ctx, kv]) => {

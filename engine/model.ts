@@ -57,6 +57,11 @@ function planWith(kind: DeviceKind, given: Readonly<Record<string, boolean>> = {
       );
     }
   }
+  if (given.actInt8 && kind !== "cpu") {
+    throw new UserError(
+      `--plan actInt8=on is for the CPU: there are no such kernels for ${kind}.`,
+    );
+  }
   return { ...plan, ...given };
 }
 

@@ -3,7 +3,7 @@
  * arena. Owns allocation, binding and reuse; decides nothing about what to play.
  */
 import type { Binding, Device, LoadedTape, Memory } from "../ffi/abi/handle.ts";
-import { encodeTape } from "../ffi/tape/encode.ts";
+import { encodeTape, launchForm } from "../ffi/tape/encode.ts";
 import { type PlannedTape, planTape } from "../ffi/tape/plan.ts";
 import { Tape } from "../ffi/tape/tape.ts";
 import type { LoadedModel } from "./model.ts";
@@ -80,7 +80,7 @@ export class SessionState implements Disposable {
     }
     const planned = planForward(this.model, shape);
     this.#grow(planned.scratchBytes);
-    const encoded = encodeTape(planned);
+    const encoded = encodeTape(planned, launchForm(this.#device.info.kind));
     const step = planned.slots.findIndex((s) => s.name === "step");
     const bindings = planned.slots.map((_, i) => this.#bind(planned, i));
     const ready = { shape, planned, encoded, loaded: this.#device.load(encoded, bindings, step) };

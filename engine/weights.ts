@@ -4,7 +4,8 @@
  * tensors.
  */
 import type { Binding, Device, Memory } from "../ffi/abi/handle.ts";
-import { encodeTape } from "../ffi/tape/encode.ts";
+import { type DeviceKind, WEIGHT_ALIGN } from "../ffi/abi/layout.ts";
+import { encodeTape, launchForm } from "../ffi/tape/encode.ts";
 import { planTape } from "../ffi/tape/plan.ts";
 import { partBytes, type Slot, Tape } from "../ffi/tape/tape.ts";
 import type { AffineFormat, Format } from "../kernels/formats/affine.ts";
@@ -13,7 +14,7 @@ import { quantizeAffine } from "../kernels/ops/quantize_affine/op.ts";
 import type { Progress } from "./api_types.ts";
 import type { Checkpoint } from "./checkpoint/folder.ts";
 import type { SafetensorsFile } from "./checkpoint/safetensors.ts";
-import { copyRanges } from "./checkpoint/tensor_data.ts";
+import { copyRanges, type Range } from "./checkpoint/tensor_data.ts";
 import { type PlannedWeight, playedFormat, type WeightPlan } from "./checkpoint/weights.ts";
 import { refuseUnlessFree } from "./memory.ts";
 
@@ -26,14 +27,20 @@ function storedShape(w: PlannedWeight): readonly number[] {
   return [experts, w.rowsPerExpert, columns];
 }
 
+/** Whether kernels can read the parts where they lie: those of threadgroups load vectors. */
+function isAligned(parts: readonly Range[], kind: DeviceKind): boolean {
+  return launchForm(kind) === "tasks" ||
+    parts.every((r) => r.offset % WEIGHT_ALIGN === 0);
+}
+
 /** Bytes that loading allocates beside the mapped files. */
-export function copiedBytes(plan: WeightPlan): number {
+export function copiedBytes(plan: WeightPlan, kind: DeviceKind): number {
   const seen = new Set<string>();
   let sum = 0;
   for (const w of plan.weights) {
     if (seen.has(w.stored)) continue;
     seen.add(w.stored);
-    if (w.source.kind === "mapped" && !w.quantizeTo) continue;
+    if (w.source.kind === "mapped" && !w.quantizeTo && isAligned(w.source.parts, kind)) continue;
     const format = playedFormat(w);
     for (const part of partsOf(format)) sum += partBytes(format, storedShape(w), part);
   }
@@ -64,7 +71,7 @@ export class DeviceWeights implements Disposable {
     const made = new DeviceWeights(device, checkpoint.files);
     try {
       refuseUnlessFree(
-        copiedBytes(plan),
+        copiedBytes(plan, device.info.kind),
         `Loading ${checkpoint.path}`,
         "Use a quantised checkpoint or a smaller model.",
       );
@@ -128,7 +135,7 @@ export class DeviceWeights implements Disposable {
   async #bringIn(w: PlannedWeight): Promise<readonly Binding[]> {
     const { source } = w;
     if (source.kind === "computed") return [this.#upload(await source.make())];
-    if (source.kind === "mapped") {
+    if (source.kind === "mapped" && isAligned(source.parts, this.device.info.kind)) {
       return source.parts.map((r) => ({
         memory: this.#file(r.file),
         offset: r.offset,
@@ -136,7 +143,8 @@ export class DeviceWeights implements Disposable {
       }));
     }
     const out: Binding[] = [];
-    for (const ranges of source.parts) {
+    for (const part of source.parts) {
+      const ranges = Array.isArray(part) ? part as readonly Range[] : [part as Range];
       const bytes = ranges.reduce((n, r) => n + r.bytes, 0);
       const memory = this.#alloc(bytes);
       await copyRanges(ranges, 0, (_, offset, piece) => memory.write(offset, piece));
@@ -163,7 +171,10 @@ export class DeviceWeights implements Disposable {
       const bytes = partBytes(to, shape, part);
       return { memory: this.#alloc(bytes), offset: 0, bytes };
     });
-    using loaded = this.device.load(encodeTape(planned), [...source, ...parts], null);
+    using loaded = this.device.load(encodeTape(planned, launchForm(this.device.info.kind)), [
+      ...source,
+      ...parts,
+    ], null);
     loaded.play();
     return parts;
   }

@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import type { Device } from "../../ffi/abi/handle.ts";
-import { encodeTape } from "../../ffi/tape/encode.ts";
+import { encodeTape, launchForm } from "../../ffi/tape/encode.ts";
 import { planTape } from "../../ffi/tape/plan.ts";
 import { Tape } from "../../ffi/tape/tape.ts";
 import { isAffine, packWeight, weightBytes } from "../../kernels/formats/affine.ts";
@@ -116,7 +116,11 @@ async function makeWeight(made: DeviceWeights, w: WeightSpec, recipe: Recipe): P
       { w: tape.weight("w", recipe.format, [rows, columns]) },
       { seedLo, seedHi, step },
     );
-    using loaded = made.device.load(encodeTape(planTape(tape)), parts, null);
+    using loaded = made.device.load(
+      encodeTape(planTape(tape), launchForm(made.device.info.kind)),
+      parts,
+      null,
+    );
     await loaded.playAsync(1);
     return;
   }

@@ -2,6 +2,7 @@
 import { axesOf, type Simt } from "../../kernels/define.ts";
 import {
   ABI_VERSION,
+  type DeviceKind,
   FLAG_WAIT,
   NO_SLOT,
   RECORD_BYTES,
@@ -9,6 +10,7 @@ import {
   SLOTS_MAX,
   TAPE_HEAD_BYTES,
   TAPE_MAGIC,
+  THREADGROUP_KINDS,
 } from "../abi/layout.ts";
 import { kernelTable } from "./op_ids.ts";
 import type { PlannedTape } from "./plan.ts";
@@ -26,6 +28,10 @@ function kernelId(name: string): number {
 
 /** How a player's device runs a record: as tasks of a thread pool, or as threadgroups of a .metal kernel. */
 export type LaunchForm = "tasks" | "threadgroups";
+
+export function launchForm(kind: DeviceKind): LaunchForm {
+  return THREADGROUP_KINDS.includes(kind) ? "threadgroups" : "tasks";
+}
 
 /** Groups x, y, z and threads of each. */
 function launchOf(r: TapeRecord, form: LaunchForm): readonly number[] {

@@ -140,7 +140,9 @@ function metalHeader(): string {
 
 const METAL_TYPES = { f32: "float", f16: "half", bf16: "bfloat" } as const;
 
-function parseAffineOr(f: Format): { bits: number; group: number; scales: keyof typeof METAL_TYPES } {
+function parseAffineOr(
+  f: Format,
+): { bits: number; group: number; scales: keyof typeof METAL_TYPES } {
   if (f === "f32" || f === "f16" || f === "bf16") return { bits: 0, group: 1, scales: f };
   const { bits, group, scale } = parseAffine(f);
   return { bits, group, scales: scale };
@@ -216,7 +218,7 @@ function formatTable(): string {
 
 /** First 64 bits of the sha256 over everything both sides must agree on, as hex. */
 export async function layoutHash(): Promise<string> {
-  const { DEVICE_KINDS, DTYPE_CODES, ...numbers } = layout;
+  const { DEVICE_KINDS, DTYPE_CODES, THREADGROUP_KINDS: _, ...numbers } = layout;
   const text =
     JSON.stringify([numbers, DEVICE_KINDS, DTYPE_CODES, WEIGHT_FORMATS, STEP, HALT, ATTN_BLOCK]) +
     opsHeader() + opTable() + kernelList();

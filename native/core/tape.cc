@@ -139,7 +139,7 @@ struct checker {
 		bool anywhere = x.flags & TENSOR_WEIGHT && !(x.flags & TENSOR_OUT);
 		// Kernels of threadgroups load vectors: weights where a file of 8-byte granularity has them, the rest wider.
 		if (device.threadgroups()) {
-			unit = anywhere ? 8 : 16;
+			unit = anywhere ? LW_WEIGHT_ALIGN : LW_SLOT_ALIGN;
 			anywhere = false;
 		}
 		if (!anywhere && range.offset % unit) LW_REFUSE_RECORD("Cannot load tape: record %u (%s): slot %u is not aligned to %u bytes", index, op().name, s, unit);

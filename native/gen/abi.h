@@ -14,12 +14,14 @@ constexpr uint32_t LW_RECORDS_MAX = 65536u;
 constexpr uint32_t LW_RECORD_BYTES = 160u;
 constexpr uint32_t LW_RECORD_HEAD_WORDS = 8u;
 constexpr uint32_t LW_SLOTS_MAX = 16u;
+constexpr uint32_t LW_SLOT_ALIGN = 16u;
 constexpr uint32_t LW_TAPE_HEAD_BYTES = 16u;
 constexpr uint32_t LW_TAPE_MAGIC = 1347704652u;
 constexpr uint32_t LW_TAPE_SLOTS_MAX = 65536u;
 constexpr uint32_t LW_THREADS_MAX = 1024u;
+constexpr uint32_t LW_WEIGHT_ALIGN = 8u;
 constexpr uint32_t LW_WORDS_MAX = 16u;
-constexpr uint64_t LW_LAYOUT_HASH = 0x20d115f332e1f2e2ull;
+constexpr uint64_t LW_LAYOUT_HASH = 0x75fc19327ab4c1c3ull;
 enum lw_status : int32_t {
 	LW_STATUS_OK = 0,
 	LW_STATUS_REFUSED = -1,

@@ -5,6 +5,7 @@
 import { Buffer } from "node:buffer";
 import type { Binding, Device, LoadedTape, Memory } from "../../ffi/abi/handle.ts";
 import type { DType, Format } from "../../kernels/define.ts";
+import { SLOT_ALIGN, WEIGHT_ALIGN } from "../../ffi/abi/layout.ts";
 import type { LaunchForm } from "../../ffi/tape/encode.ts";
 import type { Parts } from "./tensor_data.ts";
 
@@ -13,8 +14,6 @@ const GUARD = 64, CANARY = 0xc5;
 /** Where the loader lets a tensor begin: weights anywhere, others at a multiple of their element. */
 const ELEMENT_ALIGN: Record<string, number> = { f32: 4, u32: 4, f16: 2, bf16: 2, q8: 2, i8: 1 };
 const WEIGHT_SKEW = [2, 1, 3];
-/** The same for players with threadgroups, whose kernels load vectors. */
-const THREADGROUP_ALIGN = { weight: 8, other: 16 };
 
 export interface Placed {
   readonly name: string;
@@ -39,7 +38,7 @@ export class Arena {
   ): void {
     const anywhere = isWeight && !written;
     const skew = this.form === "threadgroups"
-      ? THREADGROUP_ALIGN[anywhere ? "weight" : "other"]
+      ? anywhere ? WEIGHT_ALIGN : SLOT_ALIGN
       : anywhere
       ? WEIGHT_SKEW[part]
       : ELEMENT_ALIGN[dtype] ?? 2;

@@ -18,7 +18,12 @@ export interface Level {
 
 export const LEVELS: readonly Level[] = Array.from({ length: Device.count("cpu") }, (_, index) => {
   const one = new Player(Device.open("cpu", index, 1));
-  return { isa: one.device.info.isa, form: "tasks", one, three: new Player(Device.open("cpu", index, 3)) };
+  return {
+    isa: one.device.info.isa,
+    form: "tasks",
+    one,
+    three: new Player(Device.open("cpu", index, 3)),
+  };
 });
 
 /** The emulator of Metal kernels. */

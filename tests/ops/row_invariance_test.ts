@@ -80,7 +80,9 @@ function failuresOf(level: Level, c: OpCase, variant: Dtypes): string[] {
       if (want.equals(parts[0])) continue;
       const at = want.findIndex((b, i) => b !== parts[0][i]);
       const row = perRow(c, key) ? `row ${Math.floor(at / (want.length / n))}` : "the state";
-      lines.push(`${c.label} on ${level.three.name}: with ${n} rows ${row} of ${key} has other bits`);
+      lines.push(
+        `${c.label} on ${level.three.name}: with ${n} rows ${row} of ${key} has other bits`,
+      );
     }
   }
   return lines;

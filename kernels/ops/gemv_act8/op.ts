@@ -1,5 +1,12 @@
 import { defineOp } from "../../define.ts";
-import { ACT8_ON_CPU_ONLY, exampleCodes, exampleScales, exampleSums, isSplit, unpackAct8 } from "../../formats/act8.ts";
+import {
+  ACT8_ON_CPU_ONLY,
+  exampleCodes,
+  exampleScales,
+  exampleSums,
+  isSplit,
+  unpackAct8,
+} from "../../formats/act8.ts";
 import {
   COLUMNS_FIT,
   CONCATENATED_AFFINE_WEIGHTS,
