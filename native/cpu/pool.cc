@@ -45,8 +45,10 @@ pool::pool(uint32_t threads) {
 	if (threads > 1) stay_loaded();
 	if (threads < 1) threads = 1;
 	for (uint32_t i = 0; i < threads; i++) scratch_.emplace_back(new_scratch(), free);
+	shares_ = std::make_unique<share[]>(threads);
+	n_threads_ = threads;
 	try {
-		for (uint32_t i = 1; i < threads; i++) workers_.emplace_back(&pool::work, this, scratch_[i].get());
+		for (uint32_t i = 1; i < threads; i++) workers_.emplace_back(&pool::work, this, i);
 	} catch (...) {
 		// A thread that is neither joined nor detached would end the process.
 		stop();
@@ -65,41 +67,56 @@ void pool::stop() {
 	for (auto& w : workers_) w.join();
 }
 
-// Takes one piece of the open job and runs it; false when there is none.
-bool pool::take(void* scratch) {
-	uint64_t seen = open_.load(std::memory_order_acquire);
+// Takes one piece of the owner's share and runs it; false when nothing is left of it.
+bool pool::take_from(uint32_t owner, uint32_t thread) {
+	std::atomic<uint64_t>& open = shares_[owner].open;
+	uint64_t seen = open.load(std::memory_order_acquire);
 	for (;;) {
 		uint32_t left = uint32_t(seen);
 		if (left == 0) return false;
 		// Big pieces first, single tasks at the end.
-		uint32_t piece = left / (threads() * 4);
+		uint32_t piece = left / 4;
 		if (piece == 0) piece = 1;
-		if (!open_.compare_exchange_weak(seen, seen - piece, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+		if (!open.compare_exchange_weak(seen, seen - piece, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
 		// The job cannot change before the piece just taken is done.
-		uint32_t begin = job_.tasks - left;
-		job_.run(job_.context, begin, begin + piece, scratch);
+		uint32_t begin = first_task(owner + 1) - left;
+		job_.run(job_.context, begin, begin + piece, scratch_[thread].get());
 		done_.fetch_add(piece, std::memory_order_release);
 		return true;
 	}
 }
 
-void pool::work(void* scratch) {
-	for (;;) {
-		int spins = 0;
-		while (!take(scratch)) {
-			if (++spins < SPINS) {
-				if (spins > YIELDS_AFTER && spins % 64 == 0) std::this_thread::yield();
-				else pause();
-				continue;
-			}
+bool pool::take(uint32_t thread) {
+	for (uint32_t i = 0, n = threads(); i < n; i++)
+		if (take_from(thread + i < n ? thread + i : thread + i - n, thread)) return true;
+	return false;
+}
+
+bool pool::anything() const {
+	for (uint32_t i = 0; i < threads(); i++)
+		if (uint32_t(shares_[i].open.load()) != 0) return true;
+	return false;
+}
+
+void pool::work(uint32_t thread) {
+	// While there is nothing to do only this thread's own line is looked at: every job is announced there.
+	const std::atomic<uint64_t>& own = shares_[thread].open;
+	uint32_t seen = 0;
+	while (!stop_) {
+		for (int spins = 0; uint32_t(own.load(std::memory_order_acquire) >> 32) == seen && spins < SPINS; spins++) {
+			if (spins > YIELDS_AFTER && spins % 64 == 0) std::this_thread::yield();
+			else pause();
+		}
+		uint32_t number = uint32_t(own.load(std::memory_order_acquire) >> 32);
+		if (number == seen) {
 			std::unique_lock<std::mutex> lock(mutex_);
 			sleeping_.fetch_add(1);
-			wake_.wait(lock, [&] { return stop_ || uint32_t(open_.load()) != 0; });
+			wake_.wait(lock, [&] { return stop_ || anything(); });
 			sleeping_.fetch_sub(1);
-			if (stop_) return;
-			spins = 0;
 		}
-		if (stop_) return;
+		seen = number;
+		while (take(thread)) {
+		}
 	}
 }
 
@@ -111,14 +128,14 @@ void pool::run(body b, void* context, uint32_t tasks) {
 	}
 	job_ = {b, context, tasks};
 	done_.store(0, std::memory_order_relaxed);
-	uint64_t number = (open_.load(std::memory_order_relaxed) >> 32) + 1;
-	open_.store(number << 32 | tasks);
+	const uint64_t number = uint64_t(++number_) << 32;
+	for (uint32_t i = 0; i < threads(); i++) shares_[i].open.store(number | (first_task(i + 1) - first_task(i)));
 	if (sleeping_.load() != 0) {
 		// Taken and given back, so that no thread is between its last look and its sleep.
 		{ std::lock_guard<std::mutex> lock(mutex_); }
 		wake_.notify_all();
 	}
-	while (take(scratch_[0].get())) {
+	while (take(0)) {
 	}
 	for (int spins = 0; done_.load(std::memory_order_acquire) != tasks; spins++) {
 		if (spins > YIELDS_AFTER) std::this_thread::yield();
