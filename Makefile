@@ -59,7 +59,7 @@ METAL_OPS := $(notdir $(METAL_SOURCES:.metal=))
 TRANSLATOR := $(wildcard native/msl/*.ts) native/gen/ops.metal.h $(wildcard kernels/shared/metal/*.h)
 OBJECTS += $(METAL_OPS:%=$(BUILD)/obj/emu/%.o)
 
-.PHONY: all lib demo test test-no-device ok san san-run gen gen-check fmt fmt-check lint check clean help
+.PHONY: FORCE all lib demo test test-no-device ok san san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
 
 all: $(LIB) node_modules/.ready ## build the library and fetch the TypeScript dependencies
@@ -85,7 +85,12 @@ $(BUILD)/obj/$(1)/%.o: %.cc
 endef
 $(foreach l,$(LEVELS),$(eval $(call level_rule,$(l))))
 
-$(BUILD)/emu/.translated: $(METAL_SOURCES) $(TRANSLATOR)
+# Changes with the list of ops, whatever the age of their files.
+$(BUILD)/emu/.ops: FORCE
+	@mkdir -p $(@D)
+	@echo '$(METAL_OPS)' | cmp -s - $@ || echo '$(METAL_OPS)' > $@
+
+$(BUILD)/emu/.translated: $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR)
 	@echo "  MSL  $(@D)"
 	$(Q)$(DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts emu $(@D) $(METAL_OPS)
 	@touch $@

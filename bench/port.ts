@@ -109,10 +109,12 @@ export interface MachineReading {
   readonly cpus: number;
 }
 
-export interface EnergyMeter {
+export interface EnergyMeter extends Disposable {
   readonly source: "rapl" | "nvml" | "powermetrics";
-  /** Joules since some fixed moment. */
-  joules(): Promise<number>;
+  /** Joules since some fixed moment; null once the meter is lost. */
+  joules(): Promise<number | null>;
+  /** Why it reads no longer; null while it does. */
+  lost(): string | null;
 }
 
 export interface PerplexityRun {

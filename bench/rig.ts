@@ -28,6 +28,7 @@ export interface RigOptions {
   /** The native library's file; undefined: the one that make built. */
   readonly library?: string;
   readonly onProgress?: (p: Progress) => void;
+  readonly onNote?: (line: string) => void;
 }
 
 export class LiveRig implements Rig {
@@ -143,11 +144,12 @@ export class LiveRig implements Rig {
   async #load(threads: number): Promise<LoadedModel> {
     const device = this.#open(threads);
     if (this.#model) return this.#model;
-    const { spec, env, onProgress } = this.o, { synthetic } = spec;
+    const { spec, env, onProgress, onNote } = this.o, { synthetic } = spec;
     this.#model = await openModel(spec.model, {
       device,
       env,
       onProgress,
+      onNote,
       plan: spec.plan,
       quantize: spec.quantize ?? undefined,
       synthetic: synthetic
@@ -180,6 +182,7 @@ export class LiveRig implements Rig {
   }
 
   [Symbol.dispose](): void {
+    if ("joules" in this.energy) this.energy[Symbol.dispose]();
     this.#forgetModel();
     this.#device?.device[Symbol.dispose]();
     this.#device = null;

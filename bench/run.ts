@@ -23,6 +23,8 @@ export interface BenchOptions {
   readonly resume?: Report;
   readonly signal?: AbortSignal;
   readonly onLoad?: (p: Progress) => void;
+  /** Receives what a user should know about the model, a line at a time, whenever it is opened. */
+  readonly onNote?: (line: string) => void;
   readonly onProgress?: (p: SweepProgress) => void;
   /** Where rows go while they are measured, once the head and the kept rows are known. */
   readonly sinks?: (head: ReportHead, kept: readonly Row[]) => Promise<readonly ReportSink[]>;
@@ -45,6 +47,7 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
     env: o.env,
     library: o.library,
     onProgress: o.onLoad,
+    onNote: o.onNote,
   });
   const head = await makeHead(o, spec, rig);
   const kept = o.resume ? keptRows(o.resume, head) : [];

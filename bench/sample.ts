@@ -22,7 +22,7 @@ export interface Samples {
   /** Tokens of each decode call of a sample. */
   readonly calls: readonly number[];
   readonly times: readonly SampleTimes[];
-  /** Over exactly the timed stretches; null without a meter. */
+  /** Over exactly the timed stretches; null without a meter, or where it was lost meanwhile. */
   readonly joules: number | null;
 }
 
@@ -83,7 +83,7 @@ export async function takeSamples(
     if (i === 0) engine.prepare(work, calls);
   }
   const times: SampleTimes[] = [];
-  let total = 0, joules = 0;
+  let total = 0, joules: number | null = energy ? 0 : null;
   const enough = () =>
     times.length >= SAMPLES_MAX ||
     (times.length >= options.repetitions && total >= options.minTimeNs);
@@ -92,7 +92,7 @@ export async function takeSamples(
     const one = await runOnce(engine, work, calls, options);
     times.push(one);
     total += one.ns;
-    joules += one.joules;
+    joules = joules === null || one.joules === null ? null : joules + one.joules;
     options.onSample?.(times.length, Math.max(options.repetitions, times.length));
   }
   return {
@@ -106,7 +106,7 @@ export async function takeSamples(
       prefillNs,
       digest,
     })),
-    joules: energy ? joules : null,
+    joules,
   };
 }
 
@@ -124,9 +124,9 @@ async function runOnce(
   work: Work,
   calls: readonly number[],
   { clock, origin, energy, signal }: SampleOptions,
-): Promise<SampleTimes & { readonly joules: number }> {
+): Promise<SampleTimes & { readonly joules: number | null }> {
   await engine.restore();
-  const before = energy ? await energy.joules() : 0;
+  const before = energy ? await energy.joules() : null;
   const from = clock.now();
   if (work.kind === "prefill" || work.kind === "prompt_decode") {
     await engine.prefill(work.prompt, signal);
@@ -141,7 +141,8 @@ async function runOnce(
     last = now;
   }
   const ns = Number(last - from);
-  const joules = energy ? await energy.joules() - before : 0;
+  const after = energy ? await energy.joules() : null;
+  const joules = before === null || after === null ? null : after - before;
   if (work.kind === "prefill" || work.kind === "verify") {
     if (work.kind === "prefill" && work.prompt > WARM_PROMPT_MAX) engine.keepAhead();
     await engine.decode(DIGEST_TOKENS - 1);

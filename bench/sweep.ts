@@ -13,7 +13,7 @@ import type {
   Rig,
   RoutingFacts,
 } from "./port.ts";
-import { emptyRow, errorRow, measuredRow } from "./rows.ts";
+import { type CellFacts, emptyRow, errorRow, measuredRow } from "./rows.ts";
 import type { Row, Spec } from "./report.ts";
 import { takeSamples } from "./sample.ts";
 import { validityOf } from "./validity.ts";
@@ -196,7 +196,7 @@ class Sweep {
       memory,
       circumstances: { before, after, wallNs, ...this.#circumstances() },
       contextMax: engine.contextMax,
-      energySource: "absent" in rig.energy ? rig.energy : rig.energy.source,
+      energySource: energySource(rig.energy),
     });
   }
 
@@ -258,6 +258,13 @@ class Sweep {
       absent: { limit: "not held against the memory", check: "no tokens come out" },
     };
   }
+}
+
+/** Where joules come from, or why there are none, as it stands now. */
+function energySource(energy: Rig["energy"]): CellFacts["energySource"] {
+  if ("absent" in energy) return energy;
+  const absent = energy.lost();
+  return absent === null ? energy.source : { absent };
 }
 
 interface GroupState {

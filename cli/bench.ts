@@ -4,11 +4,13 @@ import type { Report, ReportHead, Row } from "../bench/report.ts";
 import type { ReportSink } from "../bench/report_file.ts";
 import type { SweepProgress } from "../bench/sweep.ts";
 import { UserError } from "../engine/errors.ts";
+import { counted } from "../engine/wording.ts";
 import { addBenchFlags, type BenchFlags, specOf } from "./bench_flags.ts";
 import { reportTable } from "./bench_table.ts";
 import type { Context } from "./context.ts";
 import { EXIT, type ExitCode } from "./exit.ts";
 import { examples } from "./help.ts";
+import { noteTo, threadsNotes } from "./notes.ts";
 import { duration } from "./print.ts";
 import { ProgressBar } from "./progress.ts";
 
@@ -44,14 +46,20 @@ async function runBenchCommand(context: Context, flags: BenchFlags, command: Com
   using progress = new BenchProgress(context);
   await using files = new AsyncDisposableStack();
   const path = flags.json === "-" ? undefined : flags.json ?? flags.resume;
+  const spec = resume?.spec ?? specOf(flags), note = noteTo(context);
+  for (const line of threadsNotes(spec.device, Math.max(...spec.threads))) note(line);
   const result = await runBench({
-    spec: resume?.spec ?? specOf(flags),
+    spec,
     argv: Deno.args,
     env: context.env,
     library: flags.library,
     resume,
     signal: interrupt.signal,
     onLoad: (p) => progress.loading(p),
+    onNote: (line) => {
+      progress.end();
+      note(line);
+    },
     onProgress: (p) => progress.update(p),
     sinks: (head, kept) => openSinks(context, flags, path, head, kept, files),
   });
@@ -66,7 +74,7 @@ async function runBenchCommand(context: Context, flags: BenchFlags, command: Com
   tellLeftOut(context, report, toStdout);
   if (interrupted) {
     const again = path === undefined ? "" : `: go on with \`lapwing bench --resume ${path}\``;
-    terminal.err(`interrupted after ${report.rows.length} rows${again}\n`);
+    terminal.err(`interrupted after ${counted(report.rows.length, "row")}${again}\n`);
   }
   context.exitCode = interrupted ? EXIT.interrupted : exitCodeOf(report);
 }

@@ -2,6 +2,7 @@
 import { rateText } from "../bench/formats/tables.ts";
 import type { Report, Row } from "../bench/report.ts";
 import { bytes, count, duration, type Paint, table } from "./print.ts";
+import { counted } from "../engine/wording.ts";
 
 const COLUMNS = [
   { title: "row" },
@@ -37,7 +38,7 @@ function headOf({ model, env, tool }: Report): string {
     ? [model.quant, bytes(model.bytes_total), `${count(model.params_total)} parameters`]
     : [];
   const gpu = env.gpus[0]?.name;
-  const device = [gpu ?? env.cpu, env.library.isa, `${env.library.threads} threads`];
+  const device = [gpu ?? env.cpu, env.library.isa, counted(env.library.threads, "thread")];
   const memory = env.read_gb_s === null
     ? []
     : [`reads ${env.read_gb_s.toFixed(1)} GB/s, copies ${env.copy_gb_s?.toFixed(1)} GB/s`];

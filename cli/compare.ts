@@ -8,6 +8,7 @@ import type { Context } from "./context.ts";
 import { EXIT, type ExitCode } from "./exit.ts";
 import { decimal, FLAGS, type ModelFlags, whole } from "./flags.ts";
 import { examples } from "./help.ts";
+import { noteTo, threadsNotes } from "./notes.ts";
 import { ProgressBar } from "./progress.ts";
 
 interface Flags extends ModelFlags {
@@ -100,6 +101,7 @@ async function runCompareCommand(context: Context, flags: Flags) {
   const { keepNoise, noiseFolder, profileOf } = await import("../bench/noise.ts");
   const { toolIdentity } = await import("../bench/identity.ts");
   const { machineSurroundings } = await import("../bench/surroundings.ts");
+  threadsNotes(flags.device, flags.threads).forEach(noteTo(context));
   using interrupt = terminal.interrupt();
   using bar = new ProgressBar(terminal);
   const folder = noiseFolder(context.env);

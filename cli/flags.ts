@@ -16,6 +16,8 @@ interface Range {
   readonly max?: number;
   /** The smallest value itself is not allowed. */
   readonly above?: true;
+  /** Devices take it as an f32, where what is nearer to 0 than the least normal one may become 0. */
+  readonly f32?: true;
   readonly example: string;
 }
 
@@ -42,9 +44,24 @@ export function whole(range: Range): (text: string) => number {
 export function decimal(range: Range): (text: string) => number {
   return (text) => {
     const n = /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : NaN;
-    if (Number.isFinite(n) && inRange(n, range)) return n;
-    throw new InvalidArgumentError(`Expected a number ${describeRange(range)}.`);
+    if (!Number.isFinite(n) || !inRange(n, range)) {
+      throw new InvalidArgumentError(`Expected a number ${describeRange(range)}.`);
+    }
+    if (range.f32 && isLostInF32(text, n)) {
+      const zero = range.above ? "" : "0 or ";
+      throw new InvalidArgumentError(
+        `Too small for a 32-bit float: expected ${zero}at least 1.2e-38, such as ${range.example}.`,
+      );
+    }
+    return n;
   };
+}
+
+const F32_LEAST = 2 ** -126;
+
+/** Also what is 0 in 64 bits already, though it was not written as 0. */
+function isLostInF32(text: string, n: number): boolean {
+  return n < F32_LEAST && /[1-9]/.test(text.split(/e/i)[0]);
 }
 
 function planSwitch(text: string, previous: Plan): Plan {
@@ -88,15 +105,15 @@ export const FLAGS = {
   maxTokens: new Option("-n, --max-tokens <n>", "tokens to make at most")
     .argParser(whole({ min: 1, example: "256" })).default(256),
   temperature: new Option("--temperature <t>", "0 is greedy")
-    .argParser(decimal({ min: 0, max: 100, example: "0.8" })),
+    .argParser(decimal({ min: 0, max: 100, f32: true, example: "0.8" })),
   topK: new Option("--top-k <n>", "draw from the n likeliest tokens; 0: from all")
     .argParser(whole({ min: 0, example: "40" })),
   topP: new Option("--top-p <p>", "draw from the likeliest tokens that hold this probability")
-    .argParser(decimal({ min: 0, max: 1, above: true, example: "0.95" })),
+    .argParser(decimal({ min: 0, max: 1, above: true, f32: true, example: "0.95" })),
   minP: new Option("--min-p <p>", "drop tokens below this share of the likeliest one's probability")
-    .argParser(decimal({ min: 0, max: 1, example: "0.05" })),
+    .argParser(decimal({ min: 0, max: 1, f32: true, example: "0.05" })),
   repeatPenalty: new Option("--repeat-penalty <x>", "make repeated tokens less likely; 1: off")
-    .argParser(decimal({ min: 0, max: 100, above: true, example: "1.1" })),
+    .argParser(decimal({ min: 0, max: 100, above: true, f32: true, example: "1.1" })),
   seed: new Option("--seed <n>", "same seed, same text")
     .argParser(whole({ min: 0, max: 2 ** 32 - 1, example: "42" })).default(0),
   stop: new Option("--stop <text>", "end before this text; repeatable")

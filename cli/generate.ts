@@ -12,6 +12,7 @@ import type {
 } from "../engine/api_types.ts";
 import { renderChat } from "../engine/chat.ts";
 import { UserError } from "../engine/errors.ts";
+import { counted } from "../engine/wording.ts";
 import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 import { FLAGS, type ModelFlags } from "./flags.ts";
@@ -157,11 +158,11 @@ async function play(
 /** Rates count intervals: the first token belongs to the time to first token. */
 function summary(context: Context, r: GenerateResult): string {
   const parts = [
-    `prompt ${r.promptTokens} tokens at ${rate(r.promptTokens, r.prefillNs)}`,
+    `prompt ${counted(r.promptTokens, "token")} at ${rate(r.promptTokens, r.prefillNs)}`,
     r.stopReason === "interrupted" && r.ids.length === 0
       ? "no first token"
       : `first token after ${duration(r.ttftNs)}`,
-    `${r.ids.length} tokens made, decode ${rate(r.decodeIntervals, r.decodeNs)}`,
+    `${counted(r.ids.length, "token")} made, decode ${rate(r.decodeIntervals, r.decodeNs)}`,
     r.stopReason.replaceAll("_", " "),
   ];
   return context.errPaint("dim", parts.join("; ")) + "\n";

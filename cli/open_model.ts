@@ -2,6 +2,7 @@
 import type { Device, EngineApi, Model } from "../engine/api_types.ts";
 import type { Context } from "./context.ts";
 import type { ModelFlags } from "./flags.ts";
+import { noteTo, threadsNotes } from "./notes.ts";
 import { ProgressBar } from "./progress.ts";
 
 export interface Opened extends Disposable {
@@ -12,7 +13,8 @@ export interface Opened extends Disposable {
 
 /** The model goes before the device when the result is disposed. */
 export async function openModel(context: Context, flags: ModelFlags): Promise<Opened> {
-  const engine = await context.engine();
+  const engine = await context.engine(), note = noteTo(context);
+  for (const line of threadsNotes(flags.device, flags.threads)) note(line);
   using opening = new DisposableStack();
   const device = opening.use(
     engine.openDevice({ kind: flags.device, threads: flags.threads }),
@@ -25,6 +27,10 @@ export async function openModel(context: Context, flags: ModelFlags): Promise<Op
       quantize: flags.quantize,
       plan: flags.plan,
       onProgress: (p) => bar.update(p),
+      onNote: (line) => {
+        bar[Symbol.dispose]();
+        note(line);
+      },
     }),
   );
   const owned = opening.move();

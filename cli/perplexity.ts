@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import type { KvType } from "../engine/api_types.ts";
 import { UserError } from "../engine/errors.ts";
+import { counted } from "../engine/wording.ts";
 import type { Context } from "./context.ts";
 import { FLAGS, type ModelFlags, whole } from "./flags.ts";
 import { examples } from "./help.ts";
@@ -74,6 +75,6 @@ async function runPerplexity(context: Context, file: string | undefined, flags: 
     : `, ${result.bitsPerByte.toFixed(4)} bits a byte`;
   context.terminal.out(
     `perplexity ${result.perplexity.toFixed(4)}, loss ${result.nll.toFixed(5)} nats a token` +
-      `${perByte}, ${result.predictions} predictions, window ${flags.window}\n`,
+      `${perByte}, ${counted(result.predictions, "prediction")}, window ${flags.window}\n`,
   );
 }

@@ -6,6 +6,7 @@ import { SYNTHETIC_FLAGS } from "./bench_flags.ts";
 import type { Context } from "./context.ts";
 import { FLAGS, whole } from "./flags.ts";
 import { examples } from "./help.ts";
+import { noteTo } from "./notes.ts";
 import { bytes } from "./print.ts";
 import { ProgressBar } from "./progress.ts";
 
@@ -41,13 +42,15 @@ export function addSynth(program: Command, context: Context): void {
     .action((flags) => runSynth(context, flags));
 }
 
-async function runSynth({ terminal, env }: Context, flags: Flags) {
+async function runSynth(context: Context, flags: Flags) {
+  const { terminal, env } = context;
   const { syntheticBytes, syntheticModel } = await import("../engine/synthetic/load.ts");
   const { writeCheckpoint } = await import("../engine/synthetic/write.ts");
   const { model: name, out, seed, quantize, layers, experts, vocab, routing } = flags;
   const options = { seed, bits: quantize, layers, experts, vocab, routing };
   const model = await syntheticModel(name, options, env);
   await refuseFull(out);
+  if (model.note) noteTo(context)(model.note);
   terminal.err(`writing ${bytes(syntheticBytes(model))} to ${out}\n`);
   using bar = new ProgressBar(terminal);
   const written = await writeCheckpoint(out, model, { onProgress: (p) => bar.update(p) });

@@ -49,6 +49,8 @@ export interface ModelPlace {
   readonly alias?: string;
   /** Set when the path is a snapshot of a repository. */
   readonly repo?: string;
+  /** Set when the name could have meant something else, for people. */
+  readonly note?: string;
 }
 
 /** Folder of the Hugging Face cache, by that library's own rules. */
@@ -60,17 +62,23 @@ export function cacheFolder(env: CacheEnv): string {
 }
 
 /**
- * Finds what a user calls a model: an existing path, an alias, or `owner/name` of a repository in the
- * cache, tried in this order. Throws UserError.
+ * Finds what a user calls a model: an alias, an existing path, or `owner/name` of a repository in the
+ * cache, tried in this order, so that no folder takes an alias's place. Throws UserError.
  */
 export async function resolveModel(name: string, env: CacheEnv): Promise<ModelPlace> {
   if (name === "") {
     throw new UserError(`The model name is empty; expected a path or an alias. ${listed()}`);
   }
-  if (await exists(name)) return { path: resolve(name) };
-  if (name === BUILT_IN) return { path: builtInFolder(), alias: name };
-  const repos = Object.hasOwn(REPOS, name) ? REPOS[name] : undefined;
-  if (repos) return { ...await findSnapshot(name, repos, env), alias: name };
+  const here = await exists(name);
+  if (ALIASES.includes(name)) {
+    const other = here ? `the current folder's own ${name} is called ./${name}` : undefined;
+    const place = name === BUILT_IN
+      ? { path: builtInFolder() }
+      : await findSnapshot(name, REPOS[name], env, other);
+    const note = other && `${name} is the model of that name, ${place.path}; ${other}`;
+    return { ...place, alias: name, ...note && { note } };
+  }
+  if (here) return { path: resolve(name) };
   const isRepo = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/.test(name);
   if (isRepo && !/\.(safetensors|gguf)$/.test(name)) return await findSnapshot(name, [name], env);
   const what = `Model ${shownName(name)} is neither a path that exists nor an alias`;
@@ -96,6 +104,7 @@ async function findSnapshot(
   name: string,
   repos: readonly string[],
   env: CacheEnv,
+  other?: string,
 ): Promise<ModelPlace> {
   const cache = cacheFolder(env);
   for (const repo of repos) {
@@ -105,7 +114,8 @@ async function findSnapshot(
   throw new UserError(
     `Model ${name} is not on this machine: looked in ${cache} for ${repos.join(", ")}; ` +
       `expected a downloaded snapshot. Run: hf download ${repos[0]}` +
-      (Object.hasOwn(SIZE_OF_ALIAS, name) ? ` (or measure its shapes: bench --synthetic)` : ""),
+      (Object.hasOwn(SIZE_OF_ALIAS, name) ? ` (or measure its shapes: bench --synthetic)` : "") +
+      (other ? `; ${other}` : ""),
   );
 }
 

@@ -46,6 +46,8 @@ export interface OpenModelOptions {
   /** Makes random weights for the named architecture instead of reading a checkpoint. */
   readonly synthetic?: SyntheticOptions;
   readonly onProgress?: (p: Progress) => void;
+  /** Receives what a user should know before using the model, a line at a time. */
+  readonly onNote?: (line: string) => void;
 }
 
 export interface GenerateOptions {

@@ -8,13 +8,18 @@ import { UserError } from "./errors.ts";
 import type { LoadedModel } from "./model.ts";
 import { CTX_DEFAULT, keyBucket } from "./session.ts";
 import { planForward } from "./state.ts";
+import { counted } from "./wording.ts";
 
 /** Prints what one play of `rows` tokens at `depth` would be. */
 export async function explainModel(model: LoadedModel, options: ExplainOptions): Promise<string> {
   const { phase, rows, depth, kv } = options;
   const ctx = options.ctx ?? Math.min(model.config.contextMax, Math.max(CTX_DEFAULT, depth + rows));
   if (depth + rows > ctx) {
-    throw new UserError(`${rows} rows at depth ${depth} do not fit into a context of ${ctx}.`);
+    throw new UserError(
+      `${counted(rows, "row")} at depth ${depth} ${
+        rows === 1 ? "does" : "do"
+      } not fit into a context of ${ctx}.`,
+    );
   }
   if (phase === "decode" && rows !== 1) throw new UserError("Decode has one row; give --rows 1.");
   if (phase === "verify" && (rows < 2 || rows > ROWS_MAX)) {

@@ -10,7 +10,7 @@ import {
   stateBytes,
 } from "./checkpoint/facts.ts";
 import { type Checkpoint, openCheckpoint } from "./checkpoint/folder.ts";
-import { checkValues } from "./checkpoint/sanity.ts";
+import { checkValues, damageError } from "./checkpoint/sanity.ts";
 import { type PlannedWeight, planWeights, type WeightPlan } from "./checkpoint/weights.ts";
 import { UserError } from "./errors.ts";
 import { loadTexts } from "./texts.ts";
@@ -30,10 +30,10 @@ const FORECASTS: readonly (readonly [number, KvType])[] = [
 
 /** Reads config and tensor headers. Throws UserError only when there is nothing to report on. */
 export async function inspectCheckpoint(nameOrPath: string, env: Env): Promise<InspectReport> {
-  const { path } = await resolveModel(nameOrPath, env);
+  const { path, note } = await resolveModel(nameOrPath, env);
   const checkpoint = await openCheckpoint(path);
   const { config } = checkpoint;
-  const refusals: string[] = [];
+  const refusals: string[] = [], warnings: string[] = [];
   let plan: WeightPlan | null = null;
   try {
     plan = planWeights(checkpoint);
@@ -41,13 +41,9 @@ export async function inspectCheckpoint(nameOrPath: string, env: Env): Promise<I
     if (!(e instanceof UserError)) throw e;
     refusals.push(e.message, ...e.details);
   }
-  try {
-    await loadTexts(checkpoint);
-  } catch (e) {
-    if (!(e instanceof UserError)) throw e;
-    refusals.push(e.message);
-  }
+  await readTexts(checkpoint, warnings, refusals);
   const values = plan && await checkValues(plan);
+  if (values && values.damage.length > 0) refusals.push(damageError(path, values.damage).message);
   const fileBytes = checkpoint.files.reduce((n, f) => n + f.bytes, 0);
   const planned = new Map(plan?.weights.map((w) => [w.name, w]));
   const facts = modelFacts(config, (w) => planned.get(w.name)?.format ?? "bf16");
@@ -63,13 +59,32 @@ export async function inspectCheckpoint(nameOrPath: string, env: Env): Promise<I
     groups: plan ? groups(plan, facts) : [],
     costs: DEPTHS.filter((d) => d <= config.contextMax).map((d) => tokenCost(facts, d)),
     memory: plan ? forecasts(checkpoint, plan) : [],
-    notes: plan ? [...plan.notes, `mean of the first norm ${values!.normMean.toPrecision(3)}`] : [],
-    warnings: [
-      ...(checkpoint.texts["tokenizer.json"] ? [] : ["no tokenizer.json: text cannot be used"]),
-      ...(values?.warnings ?? []),
+    notes: [
+      ...(note ? [note] : []),
+      ...(plan ? [...plan.notes, `mean of the first norm ${values!.normMean.toPrecision(3)}`] : []),
     ],
+    warnings: [...warnings, ...(plan?.warnings ?? []), ...(values?.warnings ?? [])],
     refusals,
   };
+}
+
+/** Texts are needed to generate; a chat template only for chats. */
+async function readTexts(
+  checkpoint: Checkpoint,
+  warnings: string[],
+  refusals: string[],
+): Promise<void> {
+  let whole = false;
+  try {
+    const texts = await loadTexts(checkpoint);
+    if (!texts) warnings.push("no tokenizer.json: text cannot be used");
+    whole = true;
+    void texts?.chatTemplate;
+  } catch (e) {
+    if (!(e instanceof UserError)) throw e;
+    if (whole) warnings.push(`no chats: ${e.message}`);
+    else refusals.push(e.message);
+  }
 }
 
 function storage(plan: WeightPlan | null): string {

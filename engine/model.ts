@@ -12,6 +12,7 @@ import { resolveModel } from "./aliases.ts";
 import type { DeviceInfo, OpenDeviceOptions, OpenModelOptions } from "./api_types.ts";
 import type { ChatTemplate } from "./chat.ts";
 import { openCheckpoint } from "./checkpoint/folder.ts";
+import { checkValues, damageError } from "./checkpoint/sanity.ts";
 import { planWeights } from "./checkpoint/weights.ts";
 import { UserError } from "./errors.ts";
 import { synthesise, type SyntheticModel, syntheticModel } from "./synthetic/load.ts";
@@ -134,12 +135,16 @@ export async function openModel(
   nameOrPath: string,
   options: OpenModelOptions,
 ): Promise<LoadedModel> {
-  const { device, env, quantize, onProgress } = options;
+  const { device, env, quantize, onProgress, onNote } = options;
   const plan = planWith(device.info.kind, options.plan);
   if (options.synthetic) return await openSynthetic(nameOrPath, options, plan);
-  const { path } = await resolveModel(nameOrPath, env);
+  const { path, note } = await resolveModel(nameOrPath, env);
+  if (note) onNote?.(note);
   const checkpoint = await openCheckpoint(path);
   const weightPlan = planWeights(checkpoint, quantize ? { quantize } : {});
+  const values = await checkValues(weightPlan);
+  if (values.damage.length > 0) throw damageError(path, values.damage);
+  for (const line of [...weightPlan.warnings, ...values.warnings]) onNote?.(line);
   const texts = await loadTexts(checkpoint);
   const weights = await DeviceWeights.load(device, checkpoint, weightPlan, onProgress);
   weights.addConstant("invFreq", inverseFrequencies(checkpoint.config));
@@ -154,11 +159,12 @@ export async function openModel(
 
 async function openSynthetic(
   name: string,
-  { device, env, quantize, synthetic, onProgress }: OpenModelOptions,
+  { device, env, quantize, synthetic, onProgress, onNote }: OpenModelOptions,
   plan: Plan,
 ): Promise<LoadedModel> {
   const model = await syntheticModel(name, { ...synthetic, bits: quantize }, env);
-  const { config, options } = model;
+  const { config, options, note } = model;
+  if (note) onNote?.(note);
   const weights = await synthesise(device, model, name, onProgress);
   weights.addConstant("invFreq", inverseFrequencies(config));
   const notes = [`random weights from seed ${options.seed}, routing ${options.routing}`];

@@ -18,6 +18,7 @@ import type { Sampling } from "./generation_config.ts";
 import { checkMemory } from "./memory.ts";
 import type { LoadedModel } from "./model.ts";
 import { isRecurrent, type ReadyTape, SessionState, type Snapshot } from "./state.ts";
+import { counted } from "./wording.ts";
 
 export interface SessionOptions {
   /** Positions to allocate; default: 4096 or `room`, at most the model's own maximum. */
@@ -304,7 +305,7 @@ export class Session implements Disposable {
     const end = this.#pos + tokens, { contextMax } = this.model.config;
     if (end <= this.ctx) return;
     throw new UserError(
-      `${end} tokens do not fit into a context of ${this.ctx}. ` +
+      `${counted(end, "token does", "tokens do")} not fit into a context of ${this.ctx}. ` +
         (end < contextMax
           ? `Give --ctx at least ${end + 1} (the model's maximum is ${contextMax}).`
           : `Give a shorter text: the model's maximum is ${contextMax}.`),

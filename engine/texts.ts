@@ -6,7 +6,25 @@ import { loadTokenizer, type Tokenizer, type TokenizerFiles } from "./tokenizer.
 
 export interface Texts {
   readonly tokenizer: Tokenizer;
+  /** Compiled when it is first asked for, as most texts need none. Throws UserError where it is broken. */
   readonly chatTemplate: ChatTemplate | null;
+}
+
+class FolderTexts implements Texts {
+  readonly tokenizer: Tokenizer;
+  #template: ChatTemplate | null | undefined;
+
+  constructor(readonly checkpoint: Checkpoint, readonly files: TokenizerFiles) {
+    this.tokenizer = told(checkpoint, () => loadTokenizer(files, eosOf(checkpoint.json)));
+  }
+
+  get chatTemplate(): ChatTemplate | null {
+    if (this.#template === undefined) {
+      const { specialTokens } = this.tokenizer;
+      this.#template = told(this.checkpoint, () => loadChatTemplate(this.files, specialTokens));
+    }
+    return this.#template;
+  }
 }
 
 /** Null where there is no tokenizer.json. Throws UserError that names the folder. */
@@ -27,9 +45,13 @@ export async function loadTexts(checkpoint: Checkpoint): Promise<Texts | null> {
     ...(generationConfig === undefined ? {} : { generationConfig }),
     ...(chatTemplate === undefined ? {} : { chatTemplate }),
   };
+  return new FolderTexts(checkpoint, all);
+}
+
+/** Refusals with the folder that they are about. */
+function told<T>(checkpoint: Checkpoint, load: () => T): T {
   try {
-    const tokenizer = loadTokenizer(all, eosOf(checkpoint.json));
-    return { tokenizer, chatTemplate: loadChatTemplate(all, tokenizer.specialTokens) };
+    return load();
   } catch (e) {
     if (!(e instanceof UserError)) throw e;
     throw new UserError(

@@ -7,6 +7,7 @@
 
 export const STEP_WORDS = 64;
 export const STOPS_MAX = 24;
+export const DRAFTS_MAX = 15;
 
 /** Word index of each field. */
 export const STEP = {
@@ -41,6 +42,16 @@ export const STEP = {
   sampled: 15,
   /** First of STOPS_MAX stop ids. */
   stopIds: 16,
+  /** Draft tokens that stand in `history` behind the position, for the next round to verify. */
+  drafts: 40,
+  /** Rows of the last round that its tokens made final: as many as it produced. */
+  committed: 41,
+  /** Since the host last reset them: rounds, draft tokens verified, and those accepted. */
+  rounds: 42,
+  drafted: 43,
+  accepted: 44,
+  /** First of DRAFTS_MAX counts: how often the draft at this place of its round was accepted. */
+  acceptedAt: 45,
 } as const;
 
 export const HALT = { running: 0, stopToken: 1, budget: 2, contextFull: 3 } as const;

@@ -43,6 +43,15 @@ import { streamRead } from "./ops/stream_read/op.ts";
 import { streamCopy } from "./ops/stream_copy/op.ts";
 import { randomAffine } from "./ops/random_affine/op.ts";
 import { expertWeights } from "./ops/expert_weights/op.ts";
+import { convCommit } from "./ops/conv_commit/op.ts";
+import { convVerify } from "./ops/conv_verify/op.ts";
+import { draftAppend } from "./ops/draft_append/op.ts";
+import { gdnCommit } from "./ops/gdn_commit/op.ts";
+import { gdnVerify } from "./ops/gdn_verify/op.ts";
+import { normPair } from "./ops/norm_pair/op.ts";
+import { selectRow } from "./ops/select_row/op.ts";
+import { specAccept } from "./ops/spec_accept/op.ts";
+import { stepPlace } from "./ops/step_place/op.ts";
 
 export const OPS: readonly Op[] = [
   rmsNorm as unknown as Op,
@@ -88,4 +97,13 @@ export const OPS: readonly Op[] = [
   streamCopy as unknown as Op,
   randomAffine as unknown as Op,
   expertWeights as unknown as Op,
+  convCommit as unknown as Op,
+  convVerify as unknown as Op,
+  draftAppend as unknown as Op,
+  gdnCommit as unknown as Op,
+  gdnVerify as unknown as Op,
+  normPair as unknown as Op,
+  selectRow as unknown as Op,
+  specAccept as unknown as Op,
+  stepPlace as unknown as Op,
 ];

@@ -4,6 +4,7 @@
  */
 import type { ModelConfig } from "../../kernels/models/qwen35_config.ts";
 import { firstFive, UserError } from "../errors.ts";
+import { withArticle } from "../wording.ts";
 
 export type DifferenceKind =
   | "missing"
@@ -46,7 +47,9 @@ export function differenceError(
   const sorted = KINDS.flatMap((kind) => found.filter((d) => d.kind === kind));
   const counts = KINDS.map((kind) => [sorted.filter((d) => d.kind === kind).length, kind] as const)
     .filter(([n]) => n > 0).map(([n, kind]) => `${n} ${kind}`);
-  const model = `a ${config.layers}-layer ${config.moe ? "MoE" : "dense"} Qwen3.5 decoder`;
+  const model = `${withArticle(config.layers)}-layer ${
+    config.moe ? "MoE" : "dense"
+  } Qwen3.5 decoder`;
   const lines = sorted.map((d) => `${d.kind}: ${d.text}`);
   const told = `${counts.join(", ")} (${
     firstFive(counts.length > 1 ? lines : sorted.map((d) => d.text), "; ", 300)

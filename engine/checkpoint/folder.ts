@@ -5,6 +5,7 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { ConfigError, type ModelConfig, parseConfig } from "../../kernels/models/qwen35_config.ts";
 import { firstFive, shownName, UserError } from "../errors.ts";
+import { counted } from "../wording.ts";
 import { readSafetensors, type SafetensorsFile } from "./safetensors.ts";
 
 export interface Checkpoint {
@@ -206,11 +207,11 @@ function checkIndex(
   const lost = [...index].filter(([tensor, name]) => !byName.get(name)?.tensors.has(tensor));
   if (lost.length === 0) return;
   const details = lost.map(([tensor, name]) => `${tensor} is not in ${name}`);
+  const path = join(folder, "model.safetensors.index.json");
+  const which = lost.length === 1 ? "that its file does" : "that their files do";
   throw new UserError(
-    `${
-      join(folder, "model.safetensors.index.json")
-    } names ${lost.length} tensors that their files ` +
-      `do not hold: ${firstFive(details)}; expected an index of these very files. ` +
+    `${path} names ${counted(lost.length, "tensor")} ${which} not hold: ${firstFive(details)}; ` +
+      `expected an index of these very files. ` +
       `Download the folder again.`,
     { details },
   );

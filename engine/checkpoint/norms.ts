@@ -3,6 +3,7 @@
  * or plain (MLX: it has been). Looks at layouts, never at values.
  */
 import { UserError } from "../errors.ts";
+import { counted } from "../wording.ts";
 import type { Inventory } from "./inventory.ts";
 import type { SafetensorsFile } from "./safetensors.ts";
 
@@ -32,7 +33,8 @@ export function normStorage(
   const converted = shapes.filter((s) => s.length === 3 && s[2] === 1).length;
   if (raw > 0 && converted > 0) {
     return new UserError(
-      `Checkpoint ${path} mixes ${raw} convolutions of [C, 1, 4] with ${converted} of [C, 4, 1]; ` +
+      `Checkpoint ${path} mixes ${counted(raw, "convolution")} of [C, 1, 4] with ${converted} of ` +
+        `[C, 4, 1]; ` +
         `expected one layout, as it tells how norms are stored. Convert it again from the original.`,
     );
   }

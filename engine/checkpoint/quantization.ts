@@ -7,6 +7,8 @@ import { canonicalModule } from "./names.ts";
 
 export interface QuantizationRule {
   readonly group: number;
+  /** Undefined where config.json names none. Compared with what the shapes say, never used instead. */
+  readonly bits?: number;
   readonly mode: string;
 }
 
@@ -82,7 +84,12 @@ function parseRule(
     const expected = `expected ${GROUPS.join(", ")}`;
     throw new UserError(`${at} has group_size ${shownName(String(group))}; ${expected}. ${CHOOSE}`);
   }
-  return { group: group as number, mode };
+  const { bits } = value;
+  if (bits === undefined || bits === null) return { group: group as number, mode };
+  if (!Number.isInteger(bits)) {
+    throw new UserError(`${at} has bits ${shownName(String(bits))}; expected 4 or 8. ${CHOOSE}`);
+  }
+  return { group: group as number, bits: bits as number, mode };
 }
 
 function isObject(value: unknown): value is Json {

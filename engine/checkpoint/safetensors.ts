@@ -3,6 +3,7 @@
  * the format promises; does not read tensor data and does not know what a tensor is for.
  */
 import { shownName, UserError } from "../errors.ts";
+import { counted } from "../wording.ts";
 
 /** Bits of one element, by the name that a header gives its type. */
 const DTYPE_BITS = {
@@ -94,7 +95,9 @@ export async function readFully(file: Deno.FsFile, to: Uint8Array): Promise<void
 export function headerLength(head: Uint8Array, fileBytes: number, path: string): number {
   if (fileBytes < 8 || head.length < 8) {
     throw new UserError(
-      `${path} has ${fileBytes} bytes, too few for a safetensors file; expected at least 8. ${AGAIN}`,
+      `${path} has ${
+        counted(fileBytes, "byte")
+      }, too few for a safetensors file; expected at least 8. ${AGAIN}`,
     );
   }
   if (new TextDecoder().decode(head) === "version ") {
@@ -241,7 +244,9 @@ function checkCover(tensors: StoredTensor[], start: number, fileBytes: number, p
   let end = start, last = "the header";
   for (const t of tensors) {
     if (t.offset !== end) {
-      const what = t.offset < end ? "overlaps" : `leaves ${t.offset - end} unused bytes after`;
+      const what = t.offset < end
+        ? "overlaps"
+        : `leaves ${counted(t.offset - end, "unused byte")} after`;
       throw new UserError(
         `${path}: tensor ${shownName(t.name)} ${what} ${last}; ` +
           `expected tensors one after the other. ${AGAIN}`,
@@ -257,7 +262,9 @@ function checkCover(tensors: StoredTensor[], start: number, fileBytes: number, p
   }
   if (end < fileBytes) {
     throw new UserError(
-      `${path} has ${fileBytes - end} bytes after its last tensor; expected ${end} bytes in all. ` +
+      `${path} has ${
+        counted(fileBytes - end, "byte")
+      } after its last tensor; expected ${end} bytes in all. ` +
         `${AGAIN}`,
     );
   }

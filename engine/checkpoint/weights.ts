@@ -14,7 +14,8 @@ import {
   type WeightRole,
   type WeightSpec,
 } from "../../kernels/models/qwen35_config.ts";
-import { UserError } from "../errors.ts";
+import { firstFive, UserError } from "../errors.ts";
+import { counted } from "../wording.ts";
 import { type Difference, differenceError } from "./differences.ts";
 import type { Checkpoint } from "./folder.ts";
 import { type Inventory, type Module, takeInventory, type TensorAt } from "./inventory.ts";
@@ -27,8 +28,13 @@ import { type Range, readRange, widen } from "./tensor_data.ts";
 export type Source =
   /** The bytes as they lie in the file: one part when dense; codes, scales, biases when affine. */
   | { readonly kind: "mapped"; readonly parts: readonly Range[] }
-  /** Small f32 values that differ from the stored ones. */
-  | { readonly kind: "computed"; readonly make: () => Promise<Float32Array<ArrayBuffer>> }
+  /** Small f32 values that differ from the stored ones, which lie in `from`. */
+  | {
+    readonly kind: "computed";
+    readonly from: Range;
+    readonly stored: DenseFormat;
+    readonly make: () => Promise<Float32Array<ArrayBuffer>>;
+  }
   /** Parts as in `mapped`, each of ranges to be copied one after another. */
   | { readonly kind: "gathered"; readonly parts: readonly (readonly Range[])[] };
 
@@ -54,6 +60,8 @@ export interface WeightPlan {
   readonly norms: NormStorage;
   /** What was left out or decided, one line each, for people. */
   readonly notes: readonly string[];
+  /** What is not as it was asked for or said, one line each. */
+  readonly warnings: readonly string[];
   /** Tensors of an MTP head that the checkpoint holds. */
   readonly draftTensors: number;
 }
@@ -78,9 +86,14 @@ export function planWeights(checkpoint: Checkpoint, options: PlanOptions = {}): 
   const found = planner.finish();
   if (found.length > 0) throw differenceError(checkpoint.path, checkpoint.config, found);
   if (norms instanceof UserError) throw norms;
+  const planned = weights as PlannedWeight[];
   return {
-    weights: weights as PlannedWeight[],
+    weights: planned,
     norms,
+    warnings: [
+      ...planner.otherBits(),
+      ...(options.quantize ? leftAsTheyAre(checkpoint.path, planned, options.quantize) : []),
+    ],
     notes: notes(checkpoint.config, inventory, norms),
     draftTensors: inventory.skipped["draft head"].length,
   };
@@ -91,10 +104,31 @@ export function playedFormat(w: PlannedWeight): Format {
   return w.quantizeTo ?? w.format;
 }
 
+/** Matrices that are codes already are not coded again. Throws UserError when that leaves none to do. */
+function leftAsTheyAre(path: string, planned: readonly PlannedWeight[], bits: 4 | 8): string[] {
+  const matrices = [...new Map(planned.map((w) => [w.stored, w])).values()]
+    .filter((w) => w.role !== "vector" && w.role !== "conv");
+  const codes = matrices.filter((w) => isAffine(w.format));
+  const formats = [...new Set(codes.map((w) => w.format))].join(", ");
+  if (!matrices.some((w) => w.quantizeTo)) {
+    const why = codes.length > 0
+      ? `${counted(codes.length, "matrix is", "matrices are")} ${formats} already`
+      : "none has rows of whole groups of 64";
+    throw new UserError(
+      `Checkpoint ${path} holds nothing that --quantize ${bits} could quantise: ${why}; ` +
+        `expected a bf16, f16 or f32 checkpoint. Leave --quantize out.`,
+    );
+  }
+  if (codes.length === 0) return [];
+  const stay = `${counted(codes.length, "matrix stays", "matrices stay")} ${formats}`;
+  return [`--quantize ${bits} is for dense matrices: ${stay} as in the checkpoint`];
+}
+
 class Planner {
   readonly differences: Difference[] = [];
   readonly #used = new Set<string>();
   readonly #shared = new Map<string, Pick<PlannedWeight, "format" | "source"> | undefined>();
+  readonly #bitsTold: string[] = [];
   #names: readonly string[] | undefined;
 
   constructor(
@@ -135,6 +169,24 @@ class Planner {
     return this.differences;
   }
 
+  /** The bits of config.json are not needed: with the width known, shapes leave one reading. */
+  otherBits(): string[] {
+    const told = this.#bitsTold;
+    if (told.length === 0) return [];
+    const hold = counted(told.length, "matrix holds", "matrices hold");
+    return [
+      `${hold} codes of other bits than config.json says (${firstFive(told, "; ")}): ` +
+      `the tensors are believed, as their shapes fit nothing else`,
+    ];
+  }
+
+  #compareBits(name: string, format: Format): void {
+    const said = this.rules(name)?.bits, bits = Number(/^q(\d+)g/.exec(format)?.[1] ?? NaN);
+    if (said !== undefined && isAffine(format) && bits !== said) {
+      this.#bitsTold.push(`${name} ${bits}, not ${said}`);
+    }
+  }
+
   #unexpected(name: string, t: TensorAt, why = ""): void {
     const text = `${t.name} ${t.dtype} [${t.shape.join(", ")}]${why}`;
     this.differences.push({ kind: "unexpected", name, text });
@@ -161,13 +213,17 @@ class Planner {
     const shapes = w.role === "conv" ? [[rows, 1, taps], [rows, taps, 1], [rows, taps]] : [w.shape];
     const stored = denseStorage(found[0], shapes);
     if ("kind" in stored) return this.#note(w.name, stored);
-    const range = this.#range(stored.parts[0]);
+    const range = this.#range(stored.parts[0]), format = stored.format as DenseFormat;
     const make = async () => {
-      const values = widen(stored.format as DenseFormat, await readRange(range));
+      const values = widen(format, await readRange(range));
       if (w.name.endsWith(".negA")) return values.map((v) => -Math.exp(v));
       return isShiftedNorm(w.name) && this.normsCentred ? values.map((v) => v + 1) : values;
     };
-    return { ...at, format: "f32", source: { kind: "computed", make } };
+    return {
+      ...at,
+      format: "f32",
+      source: { kind: "computed", from: range, stored: format, make },
+    };
   }
 
   /** One matrix of the file, or one tensor of all experts; found once for all weights that share it. */
@@ -186,6 +242,7 @@ class Planner {
     if (found[0].expert !== undefined) return this.#experts(name, shape, found);
     const stored = matrixStorage(found[0], shape, rule);
     if ("kind" in stored) return this.#note(name, stored);
+    this.#compareBits(name, stored.format);
     const ranges = stored.parts.map((p) => this.#range(p));
     const source: Source = ranges.every((r, i) => r.offset % unitBytes(stored.format, i) === 0)
       ? { kind: "mapped", parts: ranges }
@@ -217,6 +274,7 @@ class Planner {
       this.#note(name, { kind: "quantised otherwise", text });
     }
     if (this.differences.length > before) return undefined;
+    this.#compareBits(name, stored[0].format);
     const parts = stored[0].parts.map((_, i) => stored.map((s) => this.#range(s.parts[i])));
     return { format: stored[0].format, source: { kind: "gathered", parts } as const };
   }
@@ -245,8 +303,9 @@ function notes(config: ModelConfig, inventory: Inventory, norms: NormStorage): s
   const lines = [
     `norms stored ${norms.centred ? "centred, 1 added" : "plain"} (${norms.evidence})`,
   ];
-  if (vision.length) lines.push(`ignored ${vision.length} tensors of the vision tower`);
-  if (draft.length) lines.push(`ignored ${draft.length} tensors of the MTP draft head`);
+  const ignored = (n: number, of: string) => `ignored ${counted(n, "tensor")} of the ${of}`;
+  if (vision.length) lines.push(ignored(vision.length, "vision tower"));
+  if (draft.length) lines.push(ignored(draft.length, "MTP draft head"));
   if (config.tied && inventory.modules.has("lmHead")) {
     lines.push("ignored lm_head: config.json ties the output head to the embedding");
   }

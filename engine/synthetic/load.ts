@@ -30,6 +30,8 @@ export interface SyntheticOptions extends Reduction {
 }
 
 export interface SyntheticModel {
+  /** Set when the name could have meant something else, for people. */
+  readonly note?: string;
   readonly json: Readonly<Record<string, unknown>>;
   readonly config: ModelConfig;
   readonly options: Required<Pick<SyntheticOptions, "seed" | "bits" | "routing">> & Reduction;
@@ -42,23 +44,28 @@ export async function syntheticModel(
   env: CacheEnv,
 ): Promise<SyntheticModel> {
   const { seed = 0, bits = 4, routing = "model", layers, experts, vocab } = options;
-  const json = reduceConfig(await configOf(name, env), { layers, experts, vocab });
+  const { config: whole, note } = await configOf(name, env);
+  const json = reduceConfig(whole, { layers, experts, vocab });
   const config = modelConfig(json, `config.json of ${name}`);
   if (routing !== "model" && !config.moe) {
     throw new UserError(
       `${name} has no experts: --routing ${routing} means nothing. Leave it out.`,
     );
   }
-  return { json, config, options: { seed, bits, routing, layers, experts, vocab } };
+  const all = { seed, bits, routing, layers, experts, vocab };
+  return { json, config, options: all, ...note && { note } };
 }
 
-async function configOf(name: string, env: CacheEnv): Promise<Record<string, unknown>> {
+async function configOf(
+  name: string,
+  env: CacheEnv,
+): Promise<{ readonly config: Record<string, unknown>; readonly note?: string }> {
   const size = Object.hasOwn(SIZE_OF_ALIAS, name) ? SIZE_OF_ALIAS[name] : undefined;
-  if (size) return configJson(size);
-  const { path } = await resolveModel(name, env);
+  if (size) return { config: configJson(size) };
+  const { path, note } = await resolveModel(name, env);
   const file = join(path, "config.json");
   try {
-    return JSON.parse(await Deno.readTextFile(file));
+    return { config: JSON.parse(await Deno.readTextFile(file)), note };
   } catch (cause) {
     throw new UserError(
       `${file} cannot be read: a synthetic model takes its sizes from there. ` +

@@ -10,7 +10,7 @@ import {
   parseAffine,
   WEIGHT_FORMATS,
 } from "../../kernels/formats/affine.ts";
-import { ATTN_BLOCK, HALT, STEP, STEP_WORDS, STOPS_MAX } from "../../kernels/step.ts";
+import { ATTN_BLOCK, DRAFTS_MAX, HALT, STEP, STEP_WORDS, STOPS_MAX } from "../../kernels/step.ts";
 import { OPS } from "../../kernels/table.ts";
 import { dtypeCode, kernelTable, slotNames, snake } from "./op_ids.ts";
 
@@ -35,6 +35,7 @@ function abiHeader(hash: string): string {
   put("ATTN_BLOCK", ATTN_BLOCK);
   put("STEP_WORDS", STEP_WORDS);
   put("STOPS_MAX", STOPS_MAX);
+  put("DRAFTS_MAX", DRAFTS_MAX);
   for (const [key, at] of Object.entries(STEP)) put(`STEP_${snake(key).toUpperCase()}`, at);
   for (const [key, v] of Object.entries(HALT)) put(`HALT_${snake(key).toUpperCase()}`, v);
   return lines.join("\n") + "\n";
@@ -111,6 +112,7 @@ function metalHeader(): string {
   put("ATTN_BLOCK", ATTN_BLOCK);
   put("STEP_WORDS", STEP_WORDS);
   put("STOPS_MAX", STOPS_MAX);
+  put("DRAFTS_MAX", DRAFTS_MAX);
   for (const [key, at] of Object.entries(STEP)) put(`STEP_${snake(key).toUpperCase()}`, at);
   for (const [key, v] of Object.entries(HALT)) put(`HALT_${snake(key).toUpperCase()}`, v);
   lines.push(

@@ -32,6 +32,11 @@ export function kvHeadOf(h: number, s: Sizes): number {
   return Math.floor(h / Math.ceil(s.qHeads / s.kvHeads));
 }
 
+/** Threadgroups that share the query heads of a key head: each does at most 8 of them. */
+export function headTiles(s: Sizes): number {
+  return Math.ceil(Math.ceil(s.qHeads / s.kvHeads) / 8);
+}
+
 export interface Attended {
   max: number;
   sum: number;

@@ -23,8 +23,9 @@ struct gdn_layout {
 	float* state_row(uint32_t h, uint32_t v) const { return state + (size_t(h) * dim + v) * dim; }
 };
 
-// The argument structs and slots of both ops are alike because kernels/shared/gdn.ts declares them once.
+// The argument structs and slots of these ops are alike because kernels/shared/gdn.ts declares them once.
 static_assert(sizeof(gdn_step_args) == sizeof(gdn_chunk_args) && int(gdn_step_slot::o) == int(gdn_chunk_slot::o), "gdn_step and gdn_chunk must take the same tensors");
+static_assert(sizeof(gdn_step_args) == sizeof(gdn_verify_args) && int(gdn_step_slot::o) == int(gdn_verify_slot::o), "and gdn_verify too");
 template <class Args> static inline gdn_layout gdn_of(const void* args, void* const* slots) {
 	const auto& a = *static_cast<const Args*>(args);
 	auto at = [&](int slot) { return static_cast<float*>(slots[slot]); };

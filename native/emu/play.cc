@@ -18,7 +18,6 @@ constexpr uint32_t ARGS_BUFFER = LW_SLOTS_MAX;
 struct emu_record {
 	const simt::Kernel* kernel;
 	simt::U3 grid, threads;
-	uint32_t present;
 	bool waits;
 	uint32_t words[LW_WORDS_MAX];
 	void* buffers[LW_SLOTS_MAX + 1];
@@ -59,7 +58,6 @@ class emu_player : public host_player {
 	int32_t play_record(const emu_record& r, uint32_t index, lw_error* error) {
 		dispatch d{r};
 		if (r.waits) simt::fence();
-		r.kernel->prepare(r.present);
 		pool_.run(run_groups, &d, r.grid.x * r.grid.y * r.grid.z);
 		if (!d.failed) return LW_STATUS_OK;
 		return fail(error, LW_STATUS_DEVICE, index, 0, "record %u: %.200s", index, d.failure.text);
@@ -94,10 +92,7 @@ public:
 			b.waits = r.flags & LW_FLAG_WAIT;
 			memcpy(b.words, r.words, sizeof b.words);
 			for (uint32_t s = 0; s < LW_SLOTS_MAX; s++)
-				if (r.slots[s] != LW_NO_SLOT) {
-					b.buffers[s] = t->slots[r.slots[s]].memory->host + t->slots[r.slots[s]].offset;
-					b.present |= 1u << s;
-				}
+				if (r.slots[s] != LW_NO_SLOT) b.buffers[s] = t->slots[r.slots[s]].memory->host + t->slots[r.slots[s]].offset;
 			made->records.push_back(b);
 		}
 		for (emu_record& r : made->records) r.buffers[ARGS_BUFFER] = r.words;

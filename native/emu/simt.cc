@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -58,7 +56,7 @@ struct Worker {
 	void *main_sp, *main_tsan, *main_fake;
 	const void* main_stack;
 	size_t main_size;
-	uint32_t n, n_groups, live, at_barrier, current, n_sites, used, used_most;
+	uint32_t n, n_groups, live, at_barrier, current, n_sites, used;
 	const Kernel* kernel;
 	void* const* buffers;
 	Site sites[SITES_MAX];
@@ -89,12 +87,6 @@ struct Worker {
 	}
 };
 thread_local Worker* w;
-
-std::mutex bytes_mutex;
-std::map<const Kernel*, uint32_t>& bytes_by_kernel() {
-	static auto& map = *new std::map<const Kernel*, uint32_t>;
-	return map;
-}
 
 // Back to the caller of run(); the other fibers are left where they stand: kernels own nothing.
 NOSAN [[noreturn]] void leave_all() {
@@ -185,7 +177,6 @@ NOSAN void begin_threadgroup(uint32_t n) {
 	w->n = w->live = n;
 	w->n_groups = (n + LANES - 1) / LANES;
 	w->at_barrier = 0;
-	if (w->used > w->used_most) w->used_most = w->used;
 	w->used = 0;
 #ifdef SIMT_ASAN
 	for (uint32_t i = 0; i < w->n_sites; i++) free(w->sites[i].memory);
@@ -317,7 +308,7 @@ NOSAN void* tg_local(const void* key, size_t bytes, size_t align) {
 		if (w->sites[i].key == key) return w->sites[i].memory;
 	if (w->n_sites == SITES_MAX) die("more than 64 threadgroup variables", w->current);
 	w->used = uint32_t((w->used + align - 1) / align * align);
-	if (w->used + bytes > THREADGROUP_BYTES_MAX) die("more than 32768 bytes of threadgroup memory", w->current);
+	if (w->used + bytes > w->kernel->threadgroup_bytes) die("more threadgroup memory than the kernel was compiled for", w->current);
 #ifdef SIMT_ASAN
 	void* p = malloc(bytes);  // its own red zones
 #else
@@ -350,19 +341,8 @@ bool run(const Kernel& kernel, U3 grid, U3 threads, void* const* buffers, uint32
 	w->buffers = buffers;
 	w->failed = false;
 	w->failure = failure;
-	w->used_most = 0;
 	for (uint32_t i = first; i < end && !w->failed; i++) run_threadgroup({i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y}, grid, threads);
-	if (w->used > w->used_most) w->used_most = w->used;
-	std::lock_guard<std::mutex> lock(bytes_mutex);
-	uint32_t& most = bytes_by_kernel()[&kernel];
-	if (w->used_most > most) most = w->used_most;
 	return !w->failed;
-}
-
-uint32_t threadgroup_bytes(const Kernel& kernel) {
-	std::lock_guard<std::mutex> lock(bytes_mutex);
-	auto at = bytes_by_kernel().find(&kernel);
-	return at == bytes_by_kernel().end() ? 0 : at->second;
 }
 
 }  // namespace simt

@@ -20,17 +20,22 @@ struct Ids {
 // Buffers by index: slots, then the argument struct. A thread calls `entry` once.
 typedef void (*Entry)(void* const* buffers, const Ids&);
 
+// A compiled kernel and what it was compiled for.
 struct Kernel {
 	const char* name;
 	Entry entry;
-	bool meets;                // has a barrier or a collective: its threads need fibers
-	void (*prepare)(uint32_t present);  // sets function constants from the mask of bound slots
+	bool meets;  // has a barrier or a collective: its threads need fibers
+	uint32_t threads, threadgroup_bytes;  // at most
+	uint32_t buffers;                     // of slots and of the argument struct
 	const Kernel* next;
 };
 extern const Kernel* registry;
 struct Register {
 	Kernel kernel;
-	Register(const char* name, Entry entry, bool meets, void (*prepare)(uint32_t)) : kernel{name, entry, meets, prepare, registry} { registry = &kernel; }
+	Register(const char* name, Entry entry, bool meets, uint32_t threads, uint32_t threadgroup_bytes, uint32_t buffers)
+		: kernel{name, entry, meets, threads, threadgroup_bytes, buffers, registry} {
+		registry = &kernel;
+	}
 };
 
 // Threadgroup memory that Apple GPUs give to one threadgroup.
@@ -43,9 +48,6 @@ struct Failure {
 
 // Runs threadgroups [first, end) of a grid, numbered x first. False after a failure, which stops the rest.
 bool run(const Kernel& kernel, U3 grid, U3 threads, void* const* buffers, uint32_t first, uint32_t end, Failure* failure);
-
-// Most threadgroup memory that a threadgroup used since the process began, by kernel.
-uint32_t threadgroup_bytes(const Kernel& kernel);
 
 // Between two runs that wait for one another (only a race detector needs to know).
 void fence();

@@ -585,3 +585,110 @@ struct expert_weights_args {
 namespace expert_weights_slot {
 enum { logits, ids, weights };
 }
+
+// convState[i,c] = u[n+i,c], u = convState ++ proj[:, 0:channels], n = min(step.committed, rows): the accepted rows of a round
+struct conv_commit_args {
+	uint32_t rows;
+	uint32_t proj_stride;
+	uint32_t step_words;
+	uint32_t past;
+	uint32_t channels;
+};
+namespace conv_commit_slot {
+enum { proj, step, conv_state };
+}
+
+// y of conv_silu, bit by bit, while convState stays as it is: rows that may yet be rejected
+struct conv_verify_args {
+	uint32_t rows;
+	uint32_t proj_stride;
+	uint32_t channels;
+	uint32_t taps;
+	uint32_t past;
+};
+namespace conv_verify_slot {
+enum { proj, w, conv_state, y };
+}
+
+// history[step.pos + 1 + index] = picked, step.drafts = index + 1: a draft token for the next round
+struct draft_append_args {
+	uint32_t one;
+	uint32_t step_words;
+	uint32_t ctx;
+	uint32_t index;
+};
+namespace draft_append_slot {
+enum { picked, step, history };
+}
+
+// gdnState as gdn_step leaves it after the first min(step.committed, rows) rows, bit by bit: the accepted rows of a round
+struct gdn_commit_args {
+	uint32_t rows;
+	uint32_t two;
+	uint32_t k_heads;
+	uint32_t head_dim;
+	uint32_t channels;
+	uint32_t v_heads;
+	uint32_t step_words;
+	uint32_t head_map;
+};
+namespace gdn_commit_slot {
+enum { qk, conv, g, beta, step, gdn_state };
+}
+
+// o of gdn_step, bit by bit, while gdnState stays as it is: rows that may yet be rejected
+struct gdn_verify_args {
+	uint32_t rows;
+	uint32_t two;
+	uint32_t k_heads;
+	uint32_t head_dim;
+	uint32_t channels;
+	uint32_t v_heads;
+	uint32_t head_map;
+};
+namespace gdn_verify_slot {
+enum { qk, conv, g, beta, gdn_state, o };
+}
+
+// y[r] = rms_norm(a[r]) * wA ++ rms_norm(b[r]) * wB: the input of an MTP head
+struct norm_pair_args {
+	uint32_t rows;
+	uint32_t dim;
+	uint32_t two_dim;
+	float eps;
+};
+namespace norm_pair_slot {
+enum { a, b, w_a, w_b, y };
+}
+
+// y[0,d] = x[n-1, d], n = step.committed, at least 1 and at most rows: the last accepted row of a round
+struct select_row_args {
+	uint32_t rows;
+	uint32_t dim;
+	uint32_t step_words;
+	uint32_t one;
+};
+namespace select_row_slot {
+enum { x, step, y };
+}
+
+// the tokens of a round: picked[i] in order while draft i = history[pos+1+i] agrees; history, step.pos, committed, produced and counts move by them; step.halt on a stop token, budget or full context
+struct spec_accept_args {
+	uint32_t rows;
+	uint32_t step_words;
+	uint32_t ctx;
+};
+namespace spec_accept_slot {
+enum { picked, step, history };
+}
+
+// at.pos = step.pos + ahead - back - ofRound * step.committed: where the rows of a draft head stand, which lag behind the trunk's
+struct step_place_args {
+	uint32_t step_words;
+	uint32_t ahead;
+	uint32_t back;
+	uint32_t of_round;
+};
+namespace step_place_slot {
+enum { step, at };
+}

@@ -4,6 +4,7 @@
 constant constexpr uint LW_ATTN_BLOCK = 256;
 constant constexpr uint LW_STEP_WORDS = 64;
 constant constexpr uint LW_STOPS_MAX = 24;
+constant constexpr uint LW_DRAFTS_MAX = 15;
 constant constexpr uint LW_STEP_POS = 0;
 constant constexpr uint LW_STEP_HALT = 1;
 constant constexpr uint LW_STEP_PRODUCED = 2;
@@ -21,6 +22,12 @@ constant constexpr uint LW_STEP_REPEAT_WINDOW = 13;
 constant constexpr uint LW_STEP_STOPS = 14;
 constant constexpr uint LW_STEP_SAMPLED = 15;
 constant constexpr uint LW_STEP_STOP_IDS = 16;
+constant constexpr uint LW_STEP_DRAFTS = 40;
+constant constexpr uint LW_STEP_COMMITTED = 41;
+constant constexpr uint LW_STEP_ROUNDS = 42;
+constant constexpr uint LW_STEP_DRAFTED = 43;
+constant constexpr uint LW_STEP_ACCEPTED = 44;
+constant constexpr uint LW_STEP_ACCEPTED_AT = 45;
 constant constexpr uint LW_HALT_RUNNING = 0;
 constant constexpr uint LW_HALT_STOP_TOKEN = 1;
 constant constexpr uint LW_HALT_BUDGET = 2;
@@ -76,7 +83,7 @@ struct attn_split_args {
 	uint stat;
 	float scale;
 };
-constant constexpr uint LW_THREADS_attn_split = 128;
+constant constexpr uint LW_THREADS_attn_split = 256;
 #define LW_VARIANTS_attn_split(X) X(f32_h64) X(f32_h128) X(f32_h256) X(f32_h512) X(f16_h64) X(f16_h128) X(f16_h256) X(f16_h512) X(bf16_h64) X(bf16_h128) X(bf16_h256) X(bf16_h512) X(q8_h64) X(q8_h128) X(q8_h256) X(q8_h512)
 
 // o[r,h] = sum_b e_b * partial[r,h,b] / sum_b e_b * l_b, e_b = exp(m_b - max_b m_b), (m_b, l_b) = stats[r,h,b], over the blocks b that hold keys 0..pos+r
@@ -100,7 +107,7 @@ struct attn_prefill_args {
 	uint step_words;
 	float scale;
 };
-constant constexpr uint LW_THREADS_attn_prefill = 128;
+constant constexpr uint LW_THREADS_attn_prefill = 256;
 #define LW_VARIANTS_attn_prefill(X) X(f32_h64) X(f32_h128) X(f32_h256) X(f32_h512) X(f16_h64) X(f16_h128) X(f16_h256) X(f16_h512) X(bf16_h64) X(bf16_h128) X(bf16_h256) X(bf16_h512) X(q8_h64) X(q8_h128) X(q8_h256) X(q8_h512)
 
 // o[r,h,d] *= sigmoid(qkv[r, h * 2 * headDim + headDim + d])
@@ -236,7 +243,7 @@ struct moe_down_args {
 	uint experts;
 	uint dim;
 };
-constant constexpr uint LW_THREADS_moe_down = 64;
+constant constexpr uint LW_THREADS_moe_down = 128;
 #define LW_VARIANTS_moe_down(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
 
 // w[o,i] = scale * code + bias per group of x[o,i], by MLX's rule (formats/affine.ts)
@@ -408,3 +415,92 @@ struct expert_weights_args {
 	uint experts;
 };
 constant constexpr uint LW_THREADS_expert_weights = 32;
+
+// convState[i,c] = u[n+i,c], u = convState ++ proj[:, 0:channels], n = min(step.committed, rows): the accepted rows of a round
+struct conv_commit_args {
+	uint rows;
+	uint proj_stride;
+	uint step_words;
+	uint past;
+	uint channels;
+};
+constant constexpr uint LW_THREADS_conv_commit = 256;
+
+// y of conv_silu, bit by bit, while convState stays as it is: rows that may yet be rejected
+struct conv_verify_args {
+	uint rows;
+	uint proj_stride;
+	uint channels;
+	uint taps;
+	uint past;
+};
+constant constexpr uint LW_THREADS_conv_verify = 256;
+
+// history[step.pos + 1 + index] = picked, step.drafts = index + 1: a draft token for the next round
+struct draft_append_args {
+	uint one;
+	uint step_words;
+	uint ctx;
+	uint index;
+};
+constant constexpr uint LW_THREADS_draft_append = 32;
+
+// gdnState as gdn_step leaves it after the first min(step.committed, rows) rows, bit by bit: the accepted rows of a round
+struct gdn_commit_args {
+	uint rows;
+	uint two;
+	uint k_heads;
+	uint head_dim;
+	uint channels;
+	uint v_heads;
+	uint step_words;
+	uint head_map;
+};
+constant constexpr uint LW_THREADS_gdn_commit = 128;
+
+// o of gdn_step, bit by bit, while gdnState stays as it is: rows that may yet be rejected
+struct gdn_verify_args {
+	uint rows;
+	uint two;
+	uint k_heads;
+	uint head_dim;
+	uint channels;
+	uint v_heads;
+	uint head_map;
+};
+constant constexpr uint LW_THREADS_gdn_verify = 128;
+
+// y[r] = rms_norm(a[r]) * wA ++ rms_norm(b[r]) * wB: the input of an MTP head
+struct norm_pair_args {
+	uint rows;
+	uint dim;
+	uint two_dim;
+	float eps;
+};
+constant constexpr uint LW_THREADS_norm_pair = 256;
+
+// y[0,d] = x[n-1, d], n = step.committed, at least 1 and at most rows: the last accepted row of a round
+struct select_row_args {
+	uint rows;
+	uint dim;
+	uint step_words;
+	uint one;
+};
+constant constexpr uint LW_THREADS_select_row = 256;
+
+// the tokens of a round: picked[i] in order while draft i = history[pos+1+i] agrees; history, step.pos, committed, produced and counts move by them; step.halt on a stop token, budget or full context
+struct spec_accept_args {
+	uint rows;
+	uint step_words;
+	uint ctx;
+};
+constant constexpr uint LW_THREADS_spec_accept = 32;
+
+// at.pos = step.pos + ahead - back - ofRound * step.committed: where the rows of a draft head stand, which lag behind the trunk's
+struct step_place_args {
+	uint step_words;
+	uint ahead;
+	uint back;
+	uint of_round;
+};
+constant constexpr uint LW_THREADS_step_place = 32;

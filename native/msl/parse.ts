@@ -1,26 +1,40 @@
 /**
  * Reads a preprocessed .metal file: kernels with their arguments, explicit instantiations, function constants,
- * and the rest of the text for emit.ts to rewrite.
+ * and the rest of the text as items for emit.ts to rewrite.
  */
-import { closing, flat, lex, splitAtCommas, type Token, words } from "./lex.ts";
+import {
+  closing,
+  findOutside,
+  flat,
+  lex,
+  Refusal,
+  solid,
+  splitAtCommas,
+  type Token,
+  words,
+} from "./lex.ts";
 
 export const SPACES = ["device", "constant", "threadgroup", "thread"];
 
 export interface Argument {
   /** Without its address space; `const` kept. */
-  readonly type: string;
+  readonly type: readonly Token[];
   readonly space: string;
   readonly by: "value" | "pointer" | "reference";
   readonly name: string;
   /** `[[name(value)]]` */
   readonly attributes: Readonly<Record<string, string>>;
+  readonly at: Token;
 }
 export interface Kernel {
   readonly name: string;
+  readonly at: Token;
   readonly attributes: Readonly<Record<string, string>>;
-  readonly templateParameters: readonly string[];
+  readonly template: string;
+  readonly templateParameters: readonly (readonly Token[])[];
   readonly arguments: readonly Argument[];
-  /** Has a barrier or a collective, or calls a function that has. */
+  readonly body: readonly Token[];
+  /** Has a barrier, a collective or threadgroup memory, or calls a function that has. */
   readonly meets: boolean;
   /** Waits for the dependency of a programmatic launch. */
   readonly waits: boolean;
@@ -28,27 +42,35 @@ export interface Kernel {
 export interface Instance {
   readonly hostName: string;
   readonly kernel: string;
-  readonly templateArguments: string;
+  readonly templateArguments: readonly (readonly Token[])[];
+  readonly at: Token;
 }
 export interface FunctionConstant {
   readonly type: string;
   readonly name: string;
   readonly index: number;
+  readonly at: Token;
 }
 
-/** A piece of the file in order. */
+export interface FunctionItem {
+  readonly kind: "function";
+  readonly template: string;
+  /** Return type, qualifiers and name. */
+  readonly head: Token[];
+  readonly name: string;
+  readonly parameters: Token[];
+  /** Between parameters and body: qualifiers, initialisers of members. */
+  readonly tail: Token[];
+  readonly body: Token[];
+  readonly kernel: Kernel | null;
+}
+/** A piece of the file in order; a scope is a namespace or a type with functions in it. */
 export type Item =
-  | { readonly kind: "other"; readonly tokens: Token[] }
-  | { readonly kind: "constant"; readonly tokens: Token[]; readonly constexpr: boolean }
-  | {
-    readonly kind: "function";
-    readonly template: string;
-    /** Return type, qualifiers and name. */
-    readonly head: Token[];
-    readonly parameters: Token[];
-    readonly body: Token[];
-    readonly kernel: Kernel | null;
-  };
+  | { readonly kind: "other"; readonly tokens: Token[]; readonly within: Within }
+  | { readonly kind: "constant"; readonly tokens: Token[] }
+  | { readonly kind: "scope"; readonly head: Token[]; readonly items: Item[]; readonly end: Token[] }
+  | FunctionItem;
+type Within = "namespace" | "type";
 
 export interface Parsed {
   readonly items: readonly Item[];
@@ -57,11 +79,8 @@ export interface Parsed {
   readonly constants: readonly FunctionConstant[];
 }
 
-const MEETS =
-  /\b(simd_\w+|simdgroup_\w+|threadgroup|quad_\w+|threadgroup_barrier|make_filled_simdgroup_matrix)\b/;
-
 /** Takes `[[...]]` out of tokens. */
-function withoutAttributes(tokens: readonly Token[]): [Token[], Record<string, string>] {
+export function withoutAttributes(tokens: readonly Token[]): [Token[], Record<string, string>] {
   const rest: Token[] = [], attributes: Record<string, string> = {};
   for (let i = 0; i < tokens.length; i++) {
     if (tokens[i].text !== "[[") {
@@ -69,9 +88,10 @@ function withoutAttributes(tokens: readonly Token[]): [Token[], Record<string, s
       continue;
     }
     const end = closing(tokens, i);
-    for (const part of splitAtCommas(tokens.slice(i + 1, end))) {
-      const m = /^(\w+)(?:\s*\((.*)\))?$/.exec(flat(part));
-      if (m) attributes[m[1]] = m[2] ?? "";
+    for (const part of splitAtCommas(tokens.slice(i + 1, end - 1))) {
+      const m = /^([\w:]+)(?:\s*\((.*)\))?$/.exec(flat(part));
+      if (!m) throw new Refusal(tokens[i], `cannot read the attribute ${flat(part)}`);
+      attributes[m[1]] = m[2] ?? "";
     }
     i = end;
   }
@@ -80,123 +100,159 @@ function withoutAttributes(tokens: readonly Token[]): [Token[], Record<string, s
 
 function parseArgument(tokens: readonly Token[]): Argument {
   const [bare, attributes] = withoutAttributes(tokens);
-  const left = words(bare);
-  const name = left.pop()!;
-  let space = "", by: Argument["by"] = "value";
-  const type: string[] = [];
-  for (const w of left) {
-    if (SPACES.includes(w)) space = w;
-    else if (w === "*") by = "pointer";
-    else if (w === "&") by = "reference";
-    else type.push(w);
+  const left = solid(bare), last = left.pop()!;
+  if (last.kind !== "word") throw new Refusal(last, `cannot read the argument ${flat(bare)}`);
+  const spaces = left.filter((t) => SPACES.includes(t.text)).map((t) => t.text);
+  const marks = left.filter((t) => t.text === "*" || t.text === "&").map((t) => t.text);
+  if (marks.length > 1 || spaces.length > 1) {
+    throw new Refusal(last, `${last.text}: one pointer or reference with one address space`);
   }
-  if (space === "constant" && type[0] !== "const") type.unshift("const");
-  return { type: type.join(" ").replace(/ ?:: ?/g, "::"), space, by, name, attributes };
+  const type = left.filter((t) => !SPACES.includes(t.text) && t.text !== "*" && t.text !== "&");
+  if (spaces[0] === "constant" && type[0].text !== "const") {
+    type.unshift({ ...type[0], kind: "word", text: "const" });
+  }
+  const by = marks[0] === "*" ? "pointer" : marks[0] === "&" ? "reference" : "value";
+  return { type, space: spaces[0] ?? "", by, name: last.text, attributes, at: last };
 }
 
-/** End of the top-level statement that begins at i: its last token, and where its body opens or -1. */
-function statementEnd(tokens: readonly Token[], i: number): { end: number; brace: number } {
-  let depth = 0;
-  for (let j = i; j < tokens.length; j++) {
-    const { text } = tokens[j];
-    if (text === "(") depth++;
-    if (text === ")") depth--;
-    if (text === ";" && depth === 0) return { end: j, brace: -1 };
-    if (text === "{" && depth === 0) {
-      let end = closing(tokens, j), next = end + 1;
-      while (tokens[next]?.kind === "space") next++;
-      if (tokens[next]?.text === ";") end = next;
-      return { end, brace: j };
-    }
-  }
-  return { end: tokens.length - 1, brace: -1 };
-}
-
-const NOT_FUNCTIONS = ["struct", "enum", "union", "class", "namespace"];
+const TYPES = ["struct", "enum", "union", "class"];
 
 class Parser {
-  readonly items: Item[] = [];
   readonly kernels = new Map<string, Kernel>();
   readonly instances: Instance[] = [];
   readonly constants: FunctionConstant[] = [];
-  readonly #meeting = new Set<string>();
+  readonly #meeting = new Calls(
+    /^(simd_\w+|simdgroup_\w+|quad_\w+|threadgroup|threadgroup_barrier|make_filled_simdgroup_matrix)$/,
+  );
+  readonly #waiting = new Calls(/^grid_dep_wait$/);
 
-  file(tokens: Token[]): void {
+  items(tokens: Token[], within: Within): Item[] {
+    const items: Item[] = [];
     for (let i = 0; i < tokens.length;) {
       if (tokens[i].kind === "space") {
-        this.items.push({ kind: "other", tokens: [tokens[i++]] });
+        items.push({ kind: "other", tokens: [tokens[i++]], within });
         continue;
       }
-      const { end, brace } = statementEnd(tokens, i);
-      this.#statement(tokens.slice(i, end + 1), brace < 0 ? -1 : brace - i);
+      const stop = findOutside(tokens, i, [";", "{"]);
+      const brace = stop >= 0 && tokens[stop].text === "{" ? stop : -1;
+      let end = stop < 0 ? tokens.length - 1 : brace < 0 ? stop : closing(tokens, brace);
+      if (brace >= 0 && !isFunction(tokens.slice(i, brace))) {
+        // `struct X {...};`, `X table[] = {...};`, but no semicolon behind a namespace.
+        const semicolon = findOutside(tokens, end + 1, [";", "{"]);
+        const behind = flat(tokens.slice(end + 1, Math.max(semicolon, end + 1)));
+        if (semicolon >= 0 && tokens[semicolon].text === ";" && !behind) end = semicolon;
+      }
+      const item = this.#item(tokens.slice(i, end + 1), brace < 0 ? -1 : brace - i, within);
+      if (item) items.push(item);
       i = end + 1;
     }
+    return items;
   }
 
-  #statement(tokens: Token[], brace: number): void {
+  #item(tokens: Token[], brace: number, within: Within): Item | null {
     const head = tokens.slice(0, brace < 0 ? tokens.length - 1 : brace);
     const paren = parameterList(head);
+    if (brace >= 0 && isFunction(head)) return this.#function(head, paren, tokens.slice(brace));
     const [bare, attributes] = withoutAttributes(paren < 0 ? head : head.slice(0, paren));
     const names = words(bare);
     if ("host_name" in attributes) return this.#instance(attributes.host_name, head);
-    if ("function_constant" in attributes) {
-      const typed = names.filter((w) => w !== "constant" && w !== "const");
-      const index = Number(attributes.function_constant);
-      this.constants.push({ type: typed.slice(0, -1).join(" "), name: typed.at(-1)!, index });
-      return;
-    }
+    if ("function_constant" in attributes) return this.#constant(names, attributes, head[0]);
     const after = names[0] === "template" ? names[templateEnd(names) + 1] : names[0];
-    if (brace >= 0 && paren >= 0 && !NOT_FUNCTIONS.includes(after) && !names.includes("=")) {
-      return this.#function(head, paren, bare, attributes, tokens.slice(brace));
+    if (brace >= 0 && (after === "namespace" || TYPES.includes(after)) && !names.includes("=")) {
+      const end = closing(tokens, brace);
+      if (after === "enum") return { kind: "other", tokens, within };
+      const inside = this.items(
+        tokens.slice(brace + 1, end),
+        after === "namespace" ? "namespace" : "type",
+      );
+      return { kind: "scope", head: tokens.slice(0, brace + 1), items: inside, end: tokens.slice(end) };
     }
-    if (names[0] === "constant" && words(tokens).includes("=")) {
-      this.items.push({ kind: "constant", tokens, constexpr: names.includes("constexpr") });
-    } else this.items.push({ kind: "other", tokens });
+    const constant = within === "namespace" && names.includes("constant") &&
+      words(tokens).includes("=");
+    return constant ? { kind: "constant", tokens } : { kind: "other", tokens, within };
   }
 
-  #instance(hostName: string, head: readonly Token[]): void {
-    const m = /decltype\s*\(\s*(\w+)\s*(?:<(.*)>\s*)?\)\s*\1/.exec(flat(withoutAttributes(head)[0]));
-    if (!m) throw new Error(`cannot read the instantiation: ${flat(head)}`);
+  #constant(names: string[], attributes: Record<string, string>, at: Token): null {
+    const typed = names.filter((w) => w !== "constant" && w !== "const");
+    const index = Number(attributes.function_constant);
+    this.constants.push({ type: typed.slice(0, -1).join(" "), name: typed.at(-1)!, index, at });
+    return null;
+  }
+
+  #instance(hostName: string, head: readonly Token[]): null {
+    const [bare] = withoutAttributes(head);
+    const tokens = solid(bare);
+    const open = tokens.findIndex((t) => t.text === "decltype") + 1;
+    const name = tokens[open + 1];
+    if (open === 0 || name?.kind !== "word") {
+      throw new Refusal(head[0], `cannot read the instantiation ${flat(bare)}`);
+    }
+    const list = tokens[open + 2].text === "<"
+      ? tokens.slice(open + 3, closing(tokens, open + 2))
+      : [];
     this.instances.push({
       hostName: hostName.replace(/["\s]/g, ""),
-      kernel: m[1],
-      templateArguments: (m[2] ?? "").trim(),
+      kernel: name.text,
+      templateArguments: splitAtCommas(list),
+      at: head[0],
     });
+    return null;
   }
 
-  #function(
-    head: readonly Token[],
-    paren: number,
-    bare: Token[],
-    attributes: Record<string, string>,
-    body: Token[],
-  ): void {
+  #function(head: readonly Token[], paren: number, body: Token[]): FunctionItem {
+    const [bare, attributes] = withoutAttributes(head.slice(0, paren));
     let before = bare.filter((t) => t.text !== "kernel"), template = "";
-    let templateParameters: string[] = [];
+    let templateParameters: Token[][] = [];
     if (words(before)[0] === "template") {
       const open = before.findIndex((t) => t.text === "<"), end = closing(before, open);
-      templateParameters = splitAtCommas(before.slice(open + 1, end)).map(flat);
+      templateParameters = splitAtCommas(before.slice(open + 1, end));
       template = flat(before.slice(0, end + 1)) + " ";
       before = before.slice(end + 1);
     }
-    const name = words(before).at(-1)!;
-    const text = flat(body);
-    const meets = MEETS.test(text) ||
-      [...this.#meeting].some((f) => new RegExp(`\\b${f}\\b`).test(text));
-    if (meets) this.#meeting.add(name);
-    const parameters = head.slice(paren + 1, closing(head, paren));
+    const at = solid(before).at(-1)!, name = at.text;
+    const meets = this.#meeting.add(name, body), waits = this.#waiting.add(name, body);
+    const close = closing(head, paren);
+    const parameters = head.slice(paren + 1, close);
     const isKernel = words(bare).includes("kernel") || "kernel" in attributes;
     const kernel = !isKernel ? null : {
       name,
+      at,
       attributes,
+      template,
       templateParameters,
       arguments: splitAtCommas(parameters).map(parseArgument),
+      body,
       meets,
-      waits: /\bgrid_dep_wait\b/.test(text),
+      waits,
     };
-    if (kernel) this.kernels.set(name, kernel);
-    this.items.push({ kind: "function", template, head: before, parameters, body, kernel });
+    if (kernel) {
+      if (this.kernels.has(name)) throw new Refusal(at, `a second kernel is called ${name}`);
+      this.kernels.set(name, kernel);
+    }
+    const tail = head.slice(close + 1);
+    return { kind: "function", template, head: before, name, parameters, tail, body, kernel };
   }
+}
+
+/** Functions that call what a pattern names, directly or through one another. */
+class Calls {
+  readonly #names = new Set<string>();
+  constructor(readonly pattern: RegExp) {}
+  add(name: string, body: readonly Token[]): boolean {
+    const found = body.some((t) => this.#names.has(t.text) || this.pattern.test(t.text));
+    if (found) this.#names.add(name);
+    return found;
+  }
+}
+
+/** Whether what stands before a `{` is the head of a function. */
+function isFunction(head: readonly Token[]): boolean {
+  const paren = parameterList(head);
+  if (paren < 0) return false;
+  const names = words(withoutAttributes(head.slice(0, paren))[0]);
+  const after = names[0] === "template" ? names[templateEnd(names) + 1] : names[0];
+  return !TYPES.includes(after) && after !== "namespace" &&
+    (names.includes("operator") || !names.slice(names.indexOf(after)).includes("="));
 }
 
 function templateEnd(names: readonly string[]): number {
@@ -210,25 +266,28 @@ function templateEnd(names: readonly string[]): number {
 
 /** Index of the parenthesis that opens a parameter list: the first outside attributes and template brackets. */
 function parameterList(head: readonly Token[]): number {
-  let attribute = 0;
   for (let i = 0; i < head.length; i++) {
     const { text } = head[i];
-    if (text === "[[") attribute++;
-    if (text === "]]") attribute--;
-    if (text === "(" && attribute === 0) return i;
+    if (text === "(") return i;
+    if (text === "[[") i = closing(head, i);
+    if (text === "<" && words(head.slice(0, i)).at(-1) === "template") i = closing(head, i);
   }
   return -1;
 }
 
-export function parse(source: string): Parsed {
+export function parse(source: string, path = "source"): Parsed {
   const parser = new Parser();
-  parser.file(lex(source));
-  const { items, kernels, constants } = parser;
+  const items = parser.items(lex(source, path), "namespace");
+  const { kernels, constants } = parser;
   const instances = [...parser.instances];
+  for (const { kernel, hostName, at } of instances) {
+    const k = kernels.get(kernel);
+    if (!k) throw new Refusal(at, `${hostName} instantiates ${kernel}, which is no kernel here`);
+    if (!k.templateParameters.length) throw new Refusal(at, `${kernel} is no template`);
+  }
   for (const k of kernels.values()) {
-    if (!k.templateParameters.length) {
-      instances.push({ hostName: k.name, kernel: k.name, templateArguments: "" });
-    }
+    if (k.templateParameters.length) continue;
+    instances.push({ hostName: k.name, kernel: k.name, templateArguments: [], at: k.at });
   }
   return { items, kernels, instances, constants };
 }

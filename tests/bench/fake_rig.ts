@@ -34,6 +34,8 @@ export interface Script {
   /** Called before each run; may abort or throw. */
   readonly onRun?: (run: number, engine: FakeEngine) => void;
   readonly watts?: number;
+  /** The meter is lost from this moment of the clock on. */
+  readonly meterDiesNs?: number;
   readonly readings?: (n: number) => Partial<MachineReading>;
   readonly loadNs?: (n: number) => number;
   readonly weights?: (n: number) => string;
@@ -153,10 +155,14 @@ export class FakeRig implements Rig {
   #loads = 0;
 
   constructor(readonly script: Script = {}) {
-    const { watts } = script, { clock } = this;
-    this.energy = watts === undefined
-      ? { absent: "a fake has no meter" }
-      : { source: "rapl", joules: () => Promise.resolve(Number(clock.now()) / 1e9 * watts) };
+    const { watts, meterDiesNs = Infinity } = script, { clock } = this;
+    const lost = () => clock.now() >= meterDiesNs ? "the meter died" : null;
+    this.energy = watts === undefined ? { absent: "a fake has no meter" } : {
+      source: "rapl",
+      joules: () => Promise.resolve(lost() ? null : Number(clock.now()) / 1e9 * watts),
+      lost,
+      [Symbol.dispose]() {},
+    };
   }
 
   open(settings: EngineSettings, ctx: number): Promise<BenchEngine> {

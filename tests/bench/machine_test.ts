@@ -32,6 +32,11 @@ function host(files: Record<string, () => string>, more: Partial<EnergyHost> = {
       files[path] ? Promise.resolve(files[path]()) : Promise.reject(new Error("denied")),
     list: () => Promise.resolve(["intel-rapl", "intel-rapl:0", "intel-rapl:0:0", "intel-rapl:1"]),
     gpuEnergy: () => null,
+    isRoot: () => false,
+    start: () => {
+      throw new Error("nothing is started here");
+    },
+    now: () => process.hrtime.bigint(),
     ...more,
   };
 }
@@ -62,7 +67,10 @@ Deno.test("energy: no counter is a reason", async () => {
   };
   assert.match((await absent("cpu", host({})))!, /only be read by root/);
   assert.match((await absent("cpu", host({}, { list: () => Promise.resolve([]) })))!, /no RAPL/);
-  assert.match((await absent("cpu", host({}, { os: "darwin" })))!, /powermetrics/);
+  const mac = await absent("cpu", host({}, { os: "darwin" }));
+  assert.equal(mac, "powermetrics shows power to root alone: run the benchmark with sudo");
+  const started = await absent("cpu", host({}, { os: "darwin", isRoot: () => true }));
+  assert.equal(started, "powermetrics cannot be started: nothing is started here");
   assert.match((await absent("cuda", host({})))!, /no total energy/);
   let mj = 5000n;
   const gpu = await energyMeter("cuda", host({}, { gpuEnergy: () => () => mj += 1500n }));

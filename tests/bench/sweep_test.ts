@@ -226,6 +226,18 @@ Deno.test("energy: joules of the timed stretches alone", async () => {
   assert.equal(none.absent.energy, "a fake has no meter");
 });
 
+Deno.test("energy: a meter that dies takes no row with it", async () => {
+  const { rows } = await measure({ n_gen: [50, 60], repetitions: 4 }, {
+    watts: 30,
+    stepNs: () => 2 * MS,
+    meterDiesNs: 1200 * MS,
+  });
+  const [whole, cut] = rows;
+  near(whole.energy?.avg_w, 30, "watts");
+  assert.equal(cut.status, "ok");
+  assert.deepEqual([cut.energy, cut.absent.energy], [null, "the meter died"]);
+});
+
 Deno.test("experts: distinct ones of a play, and the busiest", async () => {
   const routing = { sampledTokens: 512, imbalance: 1.5, distinct: (rows: number) => 8 * rows };
   const { row } = await measure({ n_gen: [8], n_prompt: [4] }, { routing });

@@ -33,6 +33,8 @@ export interface Script {
   /** Thrown when the model is opened. */
   readonly failure?: Error;
   readonly chat?: boolean;
+  /** Told when the model is opened. */
+  readonly notes?: readonly string[];
 }
 
 const CPU: DeviceInfo = {
@@ -113,6 +115,7 @@ export function fakeEngine(script: Script = {}): EngineApi & { readonly calls: C
       calls.model = { name, ...options };
       if (script.failure) throw script.failure;
       options.onProgress?.({ stage: "reading", done: 1, total: 2 });
+      for (const line of script.notes ?? []) options.onNote?.(line);
       return Promise.resolve(model());
     },
     createSession(_model, options) {

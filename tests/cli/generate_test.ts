@@ -75,6 +75,39 @@ Deno.test("--json is JSON and nothing else, with rates over intervals", async ()
   assert.equal(one.decode_tok_per_s, null);
 });
 
+Deno.test("the least 32-bit floats and zeros of any spelling are taken as they are", async () => {
+  const argv = [
+    "x",
+    "--temperature",
+    "0.0e-400",
+    "--min-p",
+    "1.2e-38",
+    "--repeat-penalty",
+    "1e-30",
+  ];
+  const { sampling } = (await generate(argv)).calls.generate!;
+  assert.deepEqual([sampling.temperature, sampling.minP], [0, 1.2e-38]);
+  assert.equal(sampling.repeatPenalty, 1e-30);
+});
+
+Deno.test("notes: one line each on standard error, each once, and JSON stays JSON", async () => {
+  const notes = ["the model is odd", "the model is odd", "so is its name"];
+  const argv = ["x", "--json", "--threads", "1024"];
+  const { code, out, err } = await generate(argv, {}, { notes });
+  assert.equal(code, 0);
+  assert.equal(JSON.parse(out).model, "tiny");
+  const told = err.split("\n").filter((line) => line.startsWith("note: "));
+  assert.match(
+    told[0],
+    /^note: 1024 threads share the \d+ processors? that this process may use: /,
+  );
+  assert.deepEqual(told.slice(1), ["note: the model is odd", "note: so is its name"]);
+  assert.doesNotMatch((await generate(["x", "--threads", "1"])).err, /note/);
+  const bar = await generate(["x"], { tty: { err: true } }, { notes: ["odd"] });
+  // deno-lint-ignore no-control-regex
+  assert.match(bar.err, /50% reading\r\x1b\[K\S*note:\S* odd\n/);
+});
+
 Deno.test("--no-stream prints the same text", async () => {
   const { out } = await generate(["It was", "--no-stream"]);
   assert.equal(out, " the sun was shining.\n");

@@ -98,16 +98,35 @@ Deno.test("aliases: a cache that is a file holds no model", async () => {
   });
 });
 
-Deno.test("aliases: an existing path wins, and a near miss is offered", async () => {
+Deno.test("aliases: no folder takes the place of a name, and a slash means the folder", async () => {
   await withCache(async (cwd) => {
-    await Deno.mkdir(join(cwd, "tiny"));
+    for (const name of ["tiny", "qwen35-9b", "own"]) await Deno.mkdir(join(cwd, name));
     const module = JSON.stringify(import.meta.resolve("../../engine/aliases.ts"));
     const code = `import { resolveModel } from ${module};
-      console.log(JSON.stringify(await resolveModel("tiny", {})));`;
+      const names = ["tiny", "./tiny", "own", "qwen35-9b", "qwen35-4b"];
+      const places = names.map((n) => resolveModel(n, { HOME: "/no" }).catch((e) => e.message));
+      console.log(JSON.stringify(await Promise.all(places)));`;
     const args = ["eval", "--config", fileURLToPath(import.meta.resolve("../../deno.json")), code];
     const { stdout } = await new Deno.Command(Deno.execPath(), { args, cwd }).output();
-    assert.deepEqual(JSON.parse(new TextDecoder().decode(stdout)), { path: join(cwd, "tiny") });
+    const [builtIn, folder, own, both, none] = JSON.parse(new TextDecoder().decode(stdout));
+    const { path } = await resolveModel("tiny", {});
+    assert.deepEqual(builtIn, {
+      path,
+      alias: "tiny",
+      note:
+        `tiny is the model of that name, ${path}; the current folder's own tiny is called ./tiny`,
+    });
+    assert.deepEqual(folder, { path: join(cwd, "tiny") });
+    assert.deepEqual(own, { path: join(cwd, "own") });
+    assert.match(
+      both,
+      /not on this machine.*; the current folder's own .* is called \.\/qwen35-9b$/,
+    );
+    assert.doesNotMatch(none, /current folder/);
   });
+});
+
+Deno.test("aliases: a near miss is offered", async () => {
   const todo = async (name: string) => (await refusal(() => resolveModel(name, {}))).message;
   assert.equal(
     await todo("qwen35-8b"),

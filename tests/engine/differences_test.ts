@@ -1,6 +1,7 @@
 /** Checkpoints that do not fit their config.json: every difference, told at once, with its reason. */
 import assert from "node:assert/strict";
 import { planWeights } from "../../engine/checkpoint/weights.ts";
+import { counted, withArticle } from "../../engine/wording.ts";
 import {
   fakeCheckpoint,
   type Heads,
@@ -116,6 +117,19 @@ Deno.test("differences: config.json of another model", async () => {
   assert.match(kinds.message, /Probably layer_types of config\.json does not fit the tensors/);
   const moe = await refused(() => {}, smallMoe());
   assert.match(moe.message, /Probably model_type of config\.json mistakes dense for MoE layers/);
+});
+
+Deno.test("differences: numbers are said as people say them", async () => {
+  const layers = 8, json = smallDense({ num_hidden_layers: layers, layer_types: null });
+  const { message } = await refused(() => {}, json);
+  assert.match(message, /; expected the tensors of an 8-layer dense Qwen3\.5 decoder\. /);
+  assert.equal(counted(1, "tensor"), "1 tensor");
+  assert.equal(counted(0, "tensor"), "0 tensors");
+  assert.equal(counted(2, "matrix", "matrices"), "2 matrices");
+  const an = [8, 11, 18, 80, 88, 800, 8000, 11000, 18500];
+  const a = [1, 4, 10, 12, 28, 48, 64, 100, 110, 118, 180, 1800, 1100];
+  assert.deepEqual(an.map(withArticle), an.map((n) => `an ${n}`));
+  assert.deepEqual(a.map(withArticle), a.map((n) => `a ${n}`));
 });
 
 Deno.test("differences: a missing expert is named", async () => {

@@ -153,7 +153,7 @@ Deno.test("folder: an index must fit its files and stay in its folder", async ()
     await write({ "lm_head.weight": "model.safetensors", ghost: "model.safetensors" });
     assert.match(
       await refused(),
-      /names 1 tensors that their files do not hold: ghost is not in model\.safetensors; expected/,
+      /names 1 tensor that its file does not hold: ghost is not in model\.safetensors; expected/,
     );
   });
 });

@@ -93,7 +93,7 @@ Deno.test("misuse: a prompt that cannot fit, and ids of another model", async ()
   });
 });
 
-Deno.test("misuse: broken texts are refused with their folder, and inspect says so", async () => {
+Deno.test("misuse: broken texts are refused with their folder where they are used, and inspect says so", async () => {
   const { path } = await resolveModel("tiny", {});
   const folder = await Deno.makeTempDir();
   try {
@@ -101,7 +101,7 @@ Deno.test("misuse: broken texts are refused with their folder, and inspect says 
       await Deno.symlink(join(path, name), join(folder, name));
     }
     using device = openDevice({ kind: "cpu", threads: 1 });
-    for (const file of ["tokenizer.json", "generation_config.json", "chat_template.jinja"]) {
+    for (const file of ["tokenizer.json", "generation_config.json"]) {
       await Deno.remove(join(folder, file));
       await Deno.writeTextFile(join(folder, file), "{% for");
       const { message } = await refusal(() => openModel(folder, { device, env: {} }));
@@ -111,6 +111,14 @@ Deno.test("misuse: broken texts are refused with their folder, and inspect says 
       await Deno.remove(join(folder, file));
       await Deno.symlink(join(path, file), join(folder, file));
     }
+    await Deno.remove(join(folder, "chat_template.jinja"));
+    await Deno.writeTextFile(join(folder, "chat_template.jinja"), "{% for");
+    using model = await openModel(folder, { device, env: {} });
+    assert.equal(model.tokenizer.decode(model.tokenizer.encode("a b")), "a b");
+    const { message } = await refusal(() => model.chatTemplate);
+    assert.ok(message.startsWith(`In ${folder}: chat template: `), message);
+    const { refusals, warnings } = await inspectCheckpoint(folder, {});
+    assert.deepEqual([refusals, warnings], [[], [`no chats: ${message}`]]);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -15,6 +15,7 @@ import {
   fakeCheckpoint,
   publishedTensors,
   quantiseHead,
+  refusal,
   replace,
   smallDense,
   smallMoe,
@@ -135,7 +136,7 @@ Deno.test("plan: vision and draft head are left out and said", () => {
   for (const name of names) heads.set(name, { name, dtype: "BF16", shape: [2] });
   const plan = planWeights(fakeCheckpoint(smallDense(), heads));
   assert.deepEqual(plan.notes.slice(1), [
-    "ignored 1 tensors of the vision tower",
+    "ignored 1 tensor of the vision tower",
     "ignored 2 tensors of the MTP draft head",
   ]);
   assert.equal(plan.draftTensors, 2);
@@ -158,6 +159,10 @@ Deno.test("plan: bits come from the shapes, groups from the module's own rule", 
   assert.equal(format("layers.0.mlp.up"), "q8g64_bf16");
   assert.equal(format("layers.0.mlp.down"), "q4g32_bf16");
   assert.equal(format("layers.1.mlp.down"), "bf16");
+  assert.deepEqual(plan.warnings, [
+    "1 matrix holds codes of other bits than config.json says (layers.0.mlp.up 8, not 4): " +
+    "the tensors are believed, as their shapes fit nothing else",
+  ]);
   const untold = weight(planWeights(fakeCheckpoint(smallDense(), heads)), "layers.0.mlp.down");
   assert.equal(untold.format, "q4g32_bf16");
 });
@@ -185,6 +190,45 @@ Deno.test("plan: quantising leaves odd widths dense and small gates at 8 bits", 
   assert.equal(playedFormat(weight(moe, "layers.0.moe.router")), "q8g64_bf16");
   assert.equal(playedFormat(weight(moe, "layers.0.moe.sharedGate")), "q8g64_bf16");
   assert.equal(playedFormat(weight(moe, "layers.0.moe.expertsUp")), "q4g64_bf16");
+});
+
+Deno.test("plan: bits of config.json that are not those of the tensors are told, for experts too", () => {
+  const heads = publishedTensors(true), p = "model.language_model.layers.";
+  for (let l = 0; l < 4; l++) quantiseHead(heads, `${p}${l}.mlp.experts.gate_up_proj`, 4, 32);
+  quantiseHead(heads, "lm_head", 4, 32);
+  quantiseHead(heads, `${p}3.self_attn.o_proj`, 4, 32);
+  const warnings = (quantization: object) =>
+    planWeights(fakeCheckpoint({ ...smallMoe(), quantization }, heads)).warnings;
+  const [line, ...others] = warnings({ group_size: 32, bits: 8 });
+  assert.deepEqual(others, []);
+  assert.match(
+    line,
+    /^6 matrices hold .*\(layers\.0\.moe\.expertsGateUp 4, not 8; .*; .* and 1 more\)/,
+  );
+  assert.deepEqual(warnings({ group_size: 32, bits: 4 }), []);
+  assert.deepEqual(warnings({ group_size: 32 }), []);
+});
+
+Deno.test("plan: --quantize says what stays as it is, and is refused where that is everything", async () => {
+  const p = "model.language_model.layers.3.self_attn.", heads = publishedTensors(false);
+  const plan = () => planWeights(fakeCheckpoint(smallDense(), heads), { quantize: 4 });
+  assert.deepEqual(plan().warnings, []);
+  quantiseHead(heads, `${p}q_proj`, 8, 64);
+  assert.deepEqual(plan().warnings, [
+    "--quantize 4 is for dense matrices: 1 matrix stays q8g64_bf16 as in the checkpoint",
+  ]);
+  quantiseHead(heads, `${p}k_proj`, 4, 64);
+  assert.match(plan().warnings[0], /: 2 matrices stay q8g64_bf16, q4g64_bf16 as in/);
+  for (const { name, shape } of [...heads.values()]) {
+    if (shape.length === 2 && shape[1] % 64 === 0) {
+      quantiseHead(heads, name.replace(/\.weight$/, ""), 4, 64);
+    }
+  }
+  assert.equal(
+    (await refusal(plan)).message,
+    "Checkpoint /m holds nothing that --quantize 4 could quantise: 33 matrices are q4g64_bf16, " +
+      "q8g64_bf16 already; expected a bf16, f16 or f32 checkpoint. Leave --quantize out.",
+  );
 });
 
 Deno.test("plan: tensors at odd places are copied instead of mapped", () => {

@@ -9,8 +9,8 @@ import { attnMerge } from "../../kernels/ops/attn_merge/op.ts";
 import { attnSplit } from "../../kernels/ops/attn_split/op.ts";
 import { ATTN_BLOCK } from "../../kernels/step.ts";
 import { OPS } from "../../kernels/table.ts";
-import { Arena, type Player } from "./arena.ts";
-import { LEVELS } from "./devices.ts";
+import { Arena } from "./arena.ts";
+import { type Level, levelsOf } from "./devices.ts";
 import { type OpCase, opCase, variantsOf } from "./op_case.ts";
 import { type CaseData, caseData, recordCase } from "./record_case.ts";
 import { shapeOf } from "./tensor_data.ts";
@@ -18,17 +18,17 @@ import { shapeOf } from "./tensor_data.ts";
 const decode = OPS.find((o) => o.name === attnDecode.name)!;
 
 /** The output of one attn_decode record. */
-function playDecode(player: Player, c: OpCase, data: CaseData): Uint8Array {
-  const recorded = recordCase(c);
+function playDecode({ three: player, form }: Level, c: OpCase, data: CaseData): Uint8Array {
+  const recorded = recordCase(c, form);
   const contents = recorded.owners.map(({ key, part }) => data[key].parts[part]);
   const [after] = player.play(recorded.tape, recorded.arena, [recorded.arena.image(contents)]);
   return recorded.arena.contents(after)[recorded.owners.findIndex((o) => o.key === "o")];
 }
 
 /** The output of attn_split and attn_merge over the same inputs. */
-function playSplit(player: Player, c: OpCase, data: CaseData, blocks: number): Uint8Array {
+function playSplit(level: Level, c: OpCase, data: CaseData, blocks: number): Uint8Array {
   const { rows, qHeads, headDim } = c.sizes;
-  const tape = new Tape(), arena = new Arena();
+  const tape = new Tape(), arena = new Arena(level.form);
   const given = Object.fromEntries(
     ["q", "kCache", "vCache", "step", "o"].map((key) => [
       key,
@@ -45,7 +45,8 @@ function playSplit(player: Player, c: OpCase, data: CaseData, blocks: number): U
     // Partials of blocks beyond a row's keys must not count, whatever they hold.
     return data[slot.name]?.parts[0] ?? new Uint8Array(slot.bytes).fill(0x7f);
   });
-  const [after] = player.play(encodeTape(planTape(tape)), arena, [arena.image(contents)]);
+  const encoded = encodeTape(planTape(tape), level.form);
+  const [after] = level.three.play(encoded, arena, [arena.image(contents)]);
   return arena.contents(after)[tape.slots.findIndex((s) => s.name === "o")];
 }
 
@@ -57,12 +58,12 @@ Deno.test("attention: split and merged = decoded on every level", () => {
       const c = opCase(decode, variant, sizes)!;
       if (c.sizes.pos + c.sizes.rows > 2 ** 32) continue;
       const data = caseData(c), needed = Math.ceil(c.sizes.ctx / ATTN_BLOCK);
-      for (const { isa, three } of LEVELS) {
-        const want = Buffer.from(playDecode(three, c, data));
+      for (const level of levelsOf(decode)) {
+        const want = Buffer.from(playDecode(level, c, data));
         for (const blocks of [needed, needed + 2]) {
           compared++;
-          const same = want.equals(playSplit(three, c, data, blocks));
-          if (!same) lines.push(`${c.label} on ${isa}, ${blocks} blocks`);
+          const same = want.equals(playSplit(level, c, data, blocks));
+          if (!same) lines.push(`${c.label} on ${level.isa}, ${blocks} blocks`);
         }
       }
     }

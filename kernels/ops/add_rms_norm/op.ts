@@ -13,7 +13,7 @@ export const addRmsNorm = defineOp({
   params: { eps: "f32" },
   constraints: [],
   tasks: (s) => s.rows,
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [s.rows, 1, 1] },
   reference: ({ x, delta, w, y }, { eps }, { rows, dim }) => {
     for (let r = 0; r < rows; r++) {
       let sum = 0;

@@ -13,7 +13,7 @@ export const argmax = defineOp({
   params: {},
   constraints: [{ axis: "stepWords", min: STEP_WORDS }],
   tasks: (s) => s.rows,
-  simt: { threads: 1024, groups: () => [1, 1, 1] },
+  simt: { threads: 1024, groups: (s) => [s.rows, 1, 1] },
   reference: ({ logits, step, picked }, _, { rows, vocab }) => {
     const used = Math.min(vocab, step[STEP.vocabUsed]);
     for (let r = 0; r < rows; r++) {

@@ -6,6 +6,7 @@ import {
   fillCache,
   fillStep,
   HEAD_DIMS,
+  headTiles,
   pairsSeen,
 } from "../../shared/attention.ts";
 import { STEP_WORDS } from "../../step.ts";
@@ -19,7 +20,7 @@ export const attnDecode = defineOp({
   specialise: { headDim: HEAD_DIMS },
   constraints: [{ axis: "rows", max: 16 }, { axis: "stepWords", min: STEP_WORDS }],
   tasks: (s) => s.rows * s.kvHeads,
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [s.rows, s.kvHeads * headTiles(s), 1] },
   reference: attendRows,
   tolerance: { f32: { rel: 1e-6, ofRms: 4e-6 } },
   cases: [

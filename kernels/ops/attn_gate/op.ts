@@ -10,7 +10,7 @@ export const attnGate = defineOp({
   params: {},
   constraints: [{ sum: [[2, "qHeads", "headDim"]], atMost: "qkvWidth" }],
   tasks: (s) => s.rows * s.qHeads,
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [s.rows, Math.ceil(s.qHeads * s.headDim / 256), 1] },
   reference: ({ o, qkv }, _p, { rows, qHeads, headDim, qkvWidth }) => {
     for (let r = 0; r < rows; r++) {
       for (let h = 0; h < qHeads; h++) {

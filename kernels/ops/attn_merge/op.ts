@@ -31,7 +31,7 @@ export const attnMerge = defineOp({
     { axis: "stepWords", min: STEP_WORDS },
   ],
   tasks: (s) => s.rows * s.qHeads,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 128, groups: (s) => [Math.ceil(s.headDim / 128), s.rows * s.qHeads, 1] },
   reference: ({ partial, stats, step, o }, _p, s) => {
     for (let r = 0; r < s.rows; r++) {
       const blocks = blocksOf(step[STEP.pos], r, s);
@@ -62,6 +62,7 @@ export const attnMerge = defineOp({
     { rows: 3, qHeads: 3, headDim: 64, blocks: 4, pos: 510 },
     { rows: 2, qHeads: 5, headDim: 256, blocks: 9, pos: 0xffffffff },
     { rows: 16, qHeads: 16, headDim: 256, blocks: 8, pos: 1024 },
+    { rows: 2, qHeads: 2, headDim: 160, blocks: 70, pos: 17150 },
   ].map((s) => ({ ...s, stat: 2, stepWords: STEP_WORDS })),
   fill: {
     step: fillStep,

@@ -10,8 +10,10 @@ import {
 } from "../../shared/attention.ts";
 import { STEP_WORDS } from "../../step.ts";
 
-/** Rows of one task; the kernel's QUERIES. */
+/** Rows of one task; QUERIES of the CPU kernel. */
 const ROW_TILE = 48;
+/** Rows and heads of one threadgroup; QUERIES of the .metal kernel. */
+const QUERIES = 32;
 
 export const attnPrefill = defineOp({
   name: "attn_prefill",
@@ -21,7 +23,10 @@ export const attnPrefill = defineOp({
   specialise: { headDim: HEAD_DIMS },
   constraints: [{ axis: "stepWords", min: STEP_WORDS }],
   tasks: (s) => Math.ceil(s.rows / ROW_TILE) * s.qHeads,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: {
+    threads: 256,
+    groups: (s) => [Math.ceil(s.rows * Math.ceil(s.qHeads / s.kvHeads) / QUERIES), s.kvHeads, 1],
+  },
   reference: attendRows,
   tolerance: { f32: { rel: 1e-6, ofRms: 4e-6 } },
   cases: [

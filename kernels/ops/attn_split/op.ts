@@ -4,6 +4,7 @@ import {
   fillCache,
   fillStep,
   HEAD_DIMS,
+  headTiles,
   keysSeen,
   KV_DTYPES,
 } from "../../shared/attention.ts";
@@ -51,7 +52,7 @@ export const attnSplit = defineOp({
     { axis: "stepWords", min: STEP_WORDS },
   ],
   tasks: (s) => s.rows * s.kvHeads * s.blocks,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [s.rows, s.blocks, s.kvHeads * headTiles(s)] },
   reference: ({ q, kCache, vCache, step, partial, stats }, { scale }, s) => {
     for (let r = 0; r < s.rows; r++) {
       for (let h = 0; h < s.qHeads; h++) {

@@ -1,36 +1,16 @@
 import { defineOp } from "../../define.ts";
+import { CONV_CONSTRAINTS, CONV_TENSORS, convolve } from "../../shared/conv.ts";
 
 export const convSilu = defineOp({
   name: "conv_silu",
   doc:
     "y[t,c] = silu(sum_j w[c,j] * u[t-3+j,c]), u = convState ++ proj[:, 0:channels]; convState = the last 3 rows of u",
-  tensors: {
-    proj: { axes: ["rows", "projStride"], dtypes: ["f32"], role: "in" },
-    w: { axes: ["channels", "taps"], dtypes: ["f32"], role: "in" },
-    convState: { axes: ["past", "channels"], dtypes: ["f32"], role: "inout" },
-    y: { axes: ["rows", "channels"], dtypes: ["f32"], role: "out" },
-  },
+  tensors: CONV_TENSORS,
   params: {},
-  constraints: [
-    { axis: "taps", oneOf: [4] },
-    { axis: "past", oneOf: [3] },
-    { sum: ["channels"], atMost: "projStride" },
-  ],
+  constraints: CONV_CONSTRAINTS,
   tasks: (s) => Math.ceil(s.channels / 256),
-  simt: { threads: 256, groups: () => [1, 1, 1] },
-  reference: ({ proj, w, convState, y }, _, { rows, projStride, channels, taps, past }) => {
-    for (let c = 0; c < channels; c++) {
-      const u: number[] = [];
-      for (let i = 0; i < past; i++) u.push(convState[i * channels + c]);
-      for (let t = 0; t < rows; t++) u.push(proj[t * projStride + c]);
-      for (let t = 0; t < rows; t++) {
-        let sum = 0;
-        for (let j = 0; j < taps; j++) sum += w[c * taps + j] * u[t + j];
-        y[t * channels + c] = sum / (1 + Math.exp(-sum));
-      }
-      for (let i = 0; i < past; i++) convState[i * channels + c] = u[rows + i];
-    }
-  },
+  simt: { threads: 256, groups: (s) => [Math.ceil(s.channels / 256), Math.ceil(s.rows / 16), 1] },
+  reference: (t, _, s) => convolve(t, s),
   tolerance: { f32: { rel: 8e-7, ofRms: 4e-7 } },
   cases: [
     { rows: 1, projStride: 1, channels: 1, taps: 4, past: 3 },

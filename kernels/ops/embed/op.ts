@@ -14,7 +14,7 @@ export const embed = defineOp({
   params: {},
   constraints: [{ axis: "stepWords", min: 64 }, { axis: "dim", multipleOf: "group" }],
   tasks: (s) => s.rows,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 128, groups: (s) => [s.rows, Math.ceil(s.dim / (4 * 128)), 1] },
   reference: ({ history, step, table, y }, _, { ctx, vocab, rows, dim }) => {
     for (let r = 0; r < rows; r++) {
       const pos = step[STEP.pos] + r;

@@ -18,7 +18,7 @@ export const expertWeights = defineOp({
     { axis: "topK", max: 32 },
   ],
   tasks: (s) => s.rows,
-  simt: { threads: 32, groups: () => [1, 1, 1] },
+  simt: { threads: 32, groups: (s) => [s.rows, 1, 1] },
   reference: ({ logits, ids, weights }, { experts }, { rows, logitStride, topK }) => {
     for (let r = 0; r < rows; r++) {
       const x = Array.from({ length: topK }, (_, k) => {

@@ -13,7 +13,7 @@ export const gatedRmsNorm = defineOp({
   params: { zCol: "u32", eps: "f32" },
   constraints: [{ sum: ["zCol", ["vHeads", "headDim"]], atMost: "projStride" }],
   tasks: (s) => s.rows * s.vHeads,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 128, groups: (s) => [Math.ceil(s.vHeads / 4), s.rows, 1] },
   reference: ({ o, proj, w, y }, { zCol, eps }, { rows, vHeads, headDim, projStride }) => {
     for (let i = 0; i < rows * vHeads; i++) {
       const r = Math.floor(i / vHeads), h = i % vHeads;

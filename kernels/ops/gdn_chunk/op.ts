@@ -18,7 +18,7 @@ export const gdnChunk = defineOp({
   params: GDN_PARAMS,
   constraints: GDN_CONSTRAINTS,
   tasks: (s) => s.vHeads,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 128, groups: (s) => [Math.ceil(s.headDim / 32), s.vHeads, 1] },
   reference: gdnRecurrence,
   tolerance: { f32: { rel: 5e-6, ofRms: 5e-6 } },
   cases: [

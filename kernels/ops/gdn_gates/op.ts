@@ -17,7 +17,7 @@ export const gdnGates = defineOp({
     { sum: ["aCol", "vHeads"], atMost: "projStride" },
   ],
   tasks: (s) => s.rows,
-  simt: { threads: 64, groups: () => [1, 1, 1] },
+  simt: { threads: 64, groups: (s) => [Math.ceil(s.rows * s.vHeads / 64), 1, 1] },
   reference: ({ proj, negA, dtBias, beta, g }, { bCol, aCol }, { rows, projStride, vHeads }) => {
     for (let r = 0; r < rows; r++) {
       for (let h = 0; h < vHeads; h++) {

@@ -14,7 +14,7 @@ export const gdnQkNorm = defineOp({
     { sum: [["two", "kHeads", "headDim"]], atMost: "channels" },
   ],
   tasks: (s) => s.rows,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 128, groups: (s) => [Math.ceil(2 * s.kHeads / 4), s.rows, 1] },
   reference: ({ conv, qk }, { eps }, { rows, channels, kHeads, headDim }) => {
     for (let r = 0; r < rows; r++) {
       for (let h = 0; h < 2 * kHeads; h++) {

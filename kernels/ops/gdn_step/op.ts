@@ -16,7 +16,7 @@ export const gdnStep = defineOp({
   params: GDN_PARAMS,
   constraints: GDN_CONSTRAINTS,
   tasks: (s) => s.vHeads * (s.headDim / 16),
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 128, groups: (s) => [s.headDim / 16, s.vHeads, 1] },
   reference: gdnRecurrence,
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },
   cases: [

@@ -7,10 +7,18 @@ import {
 } from "../../shared/concatenation.ts";
 import { ROW_TILE, TILE_OUTS } from "../../shared/expert_runs.ts";
 
-/** Row tiles times output tiles; a tile of outputs lies in one weight. */
+/** Rows and outputs of one threadgroup: GEMM_TILE of kernels/shared/metal/gemm.h. */
+export const THREADGROUP_TILE = 64;
+
+/** Tiles of so many outputs; a tile lies in one weight. */
+function outTiles(s: Sizes, tile: number): number {
+  const tiles = [s.out0, s.out1, s.out2, s.out3].map((out) => Math.ceil(out / tile));
+  return tiles.reduce((a, b) => a + b);
+}
+
+/** Row tiles times output tiles. */
 export function gemmTasks(s: Sizes): number {
-  const tiles = [s.out0, s.out1, s.out2, s.out3].map((out) => Math.ceil(out / TILE_OUTS));
-  return Math.ceil(s.rows / ROW_TILE) * tiles.reduce((a, b) => a + b);
+  return Math.ceil(s.rows / ROW_TILE) * outTiles(s, TILE_OUTS);
 }
 
 export const gemm = defineOp({
@@ -24,7 +32,10 @@ export const gemm = defineOp({
   params: { yCol: "u32" },
   constraints: [{ axis: "inDim", multipleOf: "group" }, COLUMNS_FIT],
   tasks: gemmTasks,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: {
+    threads: 128,
+    groups: (s) => [Math.ceil(s.rows / THREADGROUP_TILE), outTiles(s, THREADGROUP_TILE), 1],
+  },
   reference: ({ x, w0, w1, w2, w3, y }, { yCol }, s) =>
     multiplyConcatenated(x, [w0, w1, w2, w3], y, { ...s, yCol }),
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },

@@ -24,7 +24,14 @@ export const gemv = defineOp({
     COLUMNS_FIT,
   ],
   tasks: (s) => Math.ceil(outDim(s) / ROWS_PER_TASK),
-  simt: { threads: 64, groups: () => [1, 1, 1] },
+  // Tiles of 8 columns, each weight with its own, by chunks of 4 rows: TILE and ROWS of gemv.metal.
+  simt: {
+    threads: 64,
+    groups: (s) => {
+      const tiles = [s.out0, s.out1, s.out2, s.out3].map((out) => Math.ceil(out / 8));
+      return [tiles.reduce((a, b) => a + b) * Math.ceil(s.rows / 4), 1, 1];
+    },
+  },
   reference: ({ x, w0, w1, w2, w3, y }, { yCol }, s) =>
     multiplyConcatenated(x, [w0, w1, w2, w3], y, { ...s, yCol }),
   tolerance: { f32: { rel: 2e-6, ofRms: 1e-5 } },

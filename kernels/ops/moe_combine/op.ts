@@ -3,6 +3,9 @@ import { defineOp } from "../../define.ts";
 /** Columns of one task. */
 const CHUNK = 1024;
 
+/** Columns of one threadgroup: four a thread. */
+const COLUMNS = 4 * 256;
+
 export const moeCombine = defineOp({
   name: "moe_combine",
   doc: "y[r,c] = sum_k weights[r,k] * d[r,k,c], k ascending",
@@ -14,7 +17,7 @@ export const moeCombine = defineOp({
   params: {},
   constraints: [],
   tasks: (s) => s.rows * Math.ceil(s.dim / CHUNK),
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [Math.ceil(s.dim / COLUMNS), s.rows, 1] },
   reference: ({ d, weights, y }, _, { rows, topK, dim }) => {
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < dim; c++) {

@@ -20,7 +20,8 @@ export const moeDown = defineOp({
     { axis: "ffn", max: 32768 },
   ],
   tasks: (s) => Math.ceil(s.dim / ROWS_PER_TASK),
-  simt: { threads: 64, groups: () => [1, 1, 1] },
+  // COLUMNS of kernels/shared/metal/dot.h, by rows.
+  simt: { threads: 128, groups: (s) => [Math.ceil(s.dim / 4), s.rows, 1] },
   reference: (t, _, s) => downSum(t.h, t, s),
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },
   cases: [

@@ -8,6 +8,7 @@ import {
   RUNS_FIT,
   TILE_OUTS,
 } from "../../shared/expert_runs.ts";
+import { THREADGROUP_TILE } from "../gemm/op.ts";
 
 export function downTasks(s: Sizes): number {
   return s.experts * Math.ceil(s.dim / TILE_OUTS);
@@ -26,7 +27,14 @@ export const moeDownGemm = defineOp({
   params: {},
   constraints: [{ axis: "ffn", multipleOf: "group" }, RUNS_FIT],
   tasks: downTasks,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: {
+    threads: 128,
+    groups: (s) => [
+      Math.ceil(s.dim / THREADGROUP_TILE),
+      Math.floor(s.pairs / THREADGROUP_TILE) + s.experts,
+      1,
+    ],
+  },
   reference: (t, _, s) => downRuns(t.h, t, s),
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },
   cases: [
@@ -35,6 +43,7 @@ export const moeDownGemm = defineOp({
     { pairs: 264, ffn: 384, experts: 20, expertsPlus1: 21, dim: 97 },
     { pairs: 600, ffn: 128, experts: 1, expertsPlus1: 2, dim: 64 },
     { pairs: 160, ffn: 1024, experts: 6, expertsPlus1: 7, dim: 130 },
+    { pairs: 40, ffn: 128, experts: 1100, expertsPlus1: 1101, dim: 2 },
   ],
   fill: { order: exampleOrder, offsets: exampleOffsets },
   flops: (s) => 2 * s.pairs * s.ffn * s.dim,

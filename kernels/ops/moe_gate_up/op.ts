@@ -33,7 +33,8 @@ export const moeGateUp = defineOp({
     ...EXPERT_ROWS_FIT,
   ],
   tasks: (s) => s.rows * s.topK * Math.ceil(2 * s.ffn / ROWS_PER_TASK),
-  simt: { threads: 64, groups: () => [1, 1, 1] },
+  // COLUMNS of kernels/shared/metal/dot.h, by pairs.
+  simt: { threads: 64, groups: (s) => [Math.ceil(s.ffn / 4), s.rows * s.topK, 1] },
   reference: (t, p, s) => gateUp(t.x, t, p, s),
   tolerance: { f32: { rel: 5e-6, ofRms: 1e-5 } },
   // deno-fmt-ignore

@@ -9,6 +9,7 @@ import {
   TILE_OUTS,
 } from "../../shared/expert_runs.ts";
 import { EXPERT_ROWS_FIT } from "../../shared/experts.ts";
+import { THREADGROUP_TILE } from "../gemm/op.ts";
 
 /** One task takes half a tile of gate and the same half of up, for one expert. */
 export function gateUpTasks(s: Sizes): number {
@@ -46,7 +47,14 @@ export const moeGateUpGemm = defineOp({
     ...EXPERT_ROWS_FIT,
   ],
   tasks: gateUpTasks,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: {
+    threads: 128,
+    groups: (s) => [
+      Math.ceil(s.ffn / (THREADGROUP_TILE / 2)),
+      Math.floor(s.pairs / THREADGROUP_TILE) + s.experts,
+      1,
+    ],
+  },
   reference: (t, p, s) => gateUpRuns(t.x, t, p, s),
   tolerance: { f32: { rel: 5e-6, ofRms: 5e-6 } },
   // deno-fmt-ignore

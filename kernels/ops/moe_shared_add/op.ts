@@ -3,6 +3,9 @@ import { defineOp } from "../../define.ts";
 /** Columns of one task. */
 const CHUNK = 2048;
 
+/** Columns of one threadgroup: four a thread. */
+const COLUMNS = 4 * 256;
+
 export const moeSharedAdd = defineOp({
   name: "moe_shared_add",
   doc: "moe[r,c] += sigmoid(logits[r, gateCol]) * shared[r,c]",
@@ -14,7 +17,7 @@ export const moeSharedAdd = defineOp({
   params: { gateCol: "u32" },
   constraints: [{ sum: ["gateCol", [1]], atMost: "logitStride" }],
   tasks: (s) => s.rows * Math.ceil(s.dim / CHUNK),
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [Math.ceil(s.dim / COLUMNS), s.rows, 1] },
   reference: ({ moe, shared, logits }, { gateCol }, { rows, dim, logitStride }) => {
     for (let r = 0; r < rows; r++) {
       const gate = 1 / (1 + Math.exp(-logits[r * logitStride + gateCol]));

@@ -32,6 +32,7 @@ export const moeSort = defineOp({
     { rows: 17, topK: 2, pairs: 34, expertsPlus1: 7 },
     { rows: 100, topK: 8, pairs: 800, expertsPlus1: 257 },
     { rows: 512, topK: 10, pairs: 5120, expertsPlus1: 513 },
+    { rows: 90, topK: 6, pairs: 540, expertsPlus1: 1700 },
   ],
   fill: {
     // Now and then an id that is no expert.

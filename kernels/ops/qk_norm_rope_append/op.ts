@@ -36,7 +36,10 @@ export const qkNormRopeAppend = defineOp({
     { axis: "stepWords", min: STEP_WORDS },
   ],
   tasks: (s) => s.rows,
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: {
+    threads: 128,
+    groups: (s) => [s.rows, Math.ceil((s.qHeads + 2 * s.kvHeads) / 4), 1],
+  },
   reference: ({ qkv, qNorm, kNorm, invFreq, step, q, kCache, vCache }, { eps }, s) => {
     const { headDim, qHeads, kvHeads, rotHalf } = s;
     const normRope = (

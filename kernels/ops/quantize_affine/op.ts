@@ -17,7 +17,7 @@ export const quantizeAffine = defineOp({
   params: {},
   constraints: [{ axis: "inDim", multipleOf: "group" }],
   tasks: (s) => s.out,
-  simt: { threads: 64, groups: () => [1, 1, 1] },
+  simt: { threads: 64, groups: (s) => [s.out, 1, 1] },
   reference: ({ x, w }, _, s) => {
     const format = `q${s.bits}g${s.group}_${s.f16Scales ? "f16" : "bf16"}` as AffineFormat;
     w.set(unpackWeight(format, packAffine(format, x)));

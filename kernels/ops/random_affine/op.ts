@@ -13,7 +13,7 @@ export const randomAffine = defineOp({
   params: { seedLo: "u32", seedHi: "u32", step: "f32" },
   constraints: [{ axis: "inDim", multipleOf: "group" }],
   tasks: (s) => s.out,
-  simt: { threads: 64, groups: () => [1, 1, 1] },
+  simt: { threads: 64, groups: (s) => [s.out, 1, 1] },
   reference: ({ w }, { seedLo, seedHi, step }, s) => {
     const format = `q${s.bits}g${s.group}_${s.f16Scales ? "f16" : "bf16"}` as AffineFormat;
     w.set(unpackWeight(format, randomAffineParts(format, s.out * s.inDim, seedLo, seedHi, step)));

@@ -10,7 +10,8 @@ export const streamCopy = defineOp({
   params: {},
   constraints: [],
   tasks: (s) => s.blocks,
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  // 16 KiB each.
+  simt: { threads: 256, groups: (s) => [Math.ceil(s.blocks * s.dim / 4096), 1, 1] },
   reference: ({ x, y }) => y.set(x),
   tolerance: {},
   cases: [

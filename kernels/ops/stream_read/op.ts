@@ -11,7 +11,7 @@ export const streamRead = defineOp({
   params: {},
   constraints: [],
   tasks: (s) => s.blocks,
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [s.blocks, 1, 1] },
   reference: ({ x, y }, _, { blocks, dim }) => {
     for (let b = 0; b < blocks; b++) {
       let sum = 0;

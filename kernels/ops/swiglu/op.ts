@@ -4,6 +4,9 @@ import { silu } from "../../shared/experts.ts";
 /** Columns of one task. */
 const CHUNK = 1024;
 
+/** Columns of one threadgroup: four a thread. */
+const COLUMNS = 4 * 256;
+
 export const swiglu = defineOp({
   name: "swiglu",
   doc: "h[r,j] = silu(gu[r,j]) * gu[r, ffn + j]",
@@ -14,7 +17,7 @@ export const swiglu = defineOp({
   params: {},
   constraints: [{ sum: ["ffn", "ffn"], atMost: "guStride" }],
   tasks: (s) => s.rows * Math.ceil(s.ffn / CHUNK),
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [Math.ceil(s.ffn / COLUMNS), s.rows, 1] },
   reference: ({ gu, h }, _, { rows, guStride, ffn }) => {
     for (let r = 0; r < rows; r++) {
       const at = r * guStride;

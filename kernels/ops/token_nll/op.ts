@@ -14,7 +14,7 @@ export const tokenNll = defineOp({
   params: { first: "u32" },
   constraints: [{ axis: "stepWords", min: STEP_WORDS }],
   tasks: (s) => s.rows,
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [s.rows, 1, 1] },
   reference: ({ logits, step, history, nll }, { first }, { rows, vocab, ctx }) => {
     const used = Math.min(vocab, step[STEP.vocabUsed]);
     for (let r = 0; r < rows; r++) {
