@@ -59,7 +59,7 @@ METAL_OPS := $(notdir $(METAL_SOURCES:.metal=))
 TRANSLATOR := $(wildcard native/msl/*.ts) native/gen/ops.metal.h $(wildcard kernels/shared/metal/*.h)
 OBJECTS += $(METAL_OPS:%=$(BUILD)/obj/emu/%.o)
 
-.PHONY: FORCE all lib demo test test-no-device ok san san-run gen gen-check fmt fmt-check lint check clean help
+.PHONY: FORCE all budgets check-msl lib demo test test-no-device ok san san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
 
 all: $(LIB) node_modules/.ready ## build the library and fetch the TypeScript dependencies
@@ -129,6 +129,15 @@ $(BUILD)/op_suite $(BUILD)/fuzz_tape: $(BUILD)/%: tests/native/%.cc tests/native
 	@echo "  LINK $@"
 	$(Q)$(CXX) $(CXXFLAGS) $< -o $@ -L$(BUILD) -llapwing '-Wl,-rpath,$(HERE)'
 
+# What every kernel takes of an Apple GPU's threadgroup; one over its limits does not compile.
+budgets: $(BUILD)/kernel_budgets ## print threads, threadgroup memory and buffers of every .metal kernel
+	@$<
+
+EMU_OBJECTS := $(METAL_OPS:%=$(BUILD)/obj/emu/%.o) $(patsubst %.cc,$(BUILD)/obj/%.o,native/emu/simt.cc native/emu/switch.cc)
+$(BUILD)/kernel_budgets: tests/native/kernel_budgets.cc $(EMU_OBJECTS)
+	@echo "  LINK $@"
+	$(Q)$(CXX) $(CXXFLAGS) $^ -o $@
+
 # Two instruction sets are enough for the sanitizers: the widest, and the portable code.
 SAN_LEVELS := $(firstword $(LEVELS)) baseline
 SAN_CASES := $(BUILD)/san-cases.bin
@@ -163,7 +172,7 @@ lint: node_modules/.ready ## deno lint
 check: node_modules/.ready ## type-check everything
 	@$(DENO) check --quiet $(TS_ROOTS)
 
-TS_ROOTS := $(wildcard mod.ts) bench cli engine ffi kernels tests
+TS_ROOTS := $(wildcard mod.ts) bench cli engine ffi kernels native/msl tests
 
 ok: ## formatted, linted, type-checked, generated files fresh, tests that need no library
 	@$(DENO) task ok

@@ -74,7 +74,9 @@ export function emuLaunches(parsed: Parsed): string {
     out += limits(k, i) +
       `static void play_${n}([[maybe_unused]] void* const* buffers, [[maybe_unused]] const simt::Ids& ids) { ` +
       `${k.name}${called(i)}(${given.join(", ")}); }\n` +
-      `static simt::Register register_${n}("${i.hostName}", play_${n}, ${k.meets}, ${threadsOf(k)}, ` +
+      `static simt::Register register_${n}("${i.hostName}", play_${n}, ${k.meets}, ${
+        threadsOf(k)
+      }, ` +
       `bytes_of_${k.name}${called(i)}(), ${buffersOf(k).length});\n`;
   });
   return out;
@@ -90,10 +92,14 @@ export function cudaLaunches(parsed: Parsed): string {
     const k = parsed.kernels.get(i.kernel)!, buffers = buffersOf(k);
     const pointers = buffers.filter((a) => a.by === "pointer");
     const gap = pointers.find((a, n) => a.attributes.buffer !== String(n));
-    if (gap) throw new Refusal(gap.at, `${gap.name}: buffers of slots are numbered from 0 without gaps`);
+    if (gap) {
+      throw new Refusal(gap.at, `${gap.name}: buffers of slots are numbered from 0 without gaps`);
+    }
     const parameters = buffers.map((a) => {
       const type = concrete(a, k, i);
-      if (a.by === "reference") return `const __grid_constant__ ${type.replace(/^const /, "")} a_${a.name}`;
+      if (a.by === "reference") {
+        return `const __grid_constant__ ${type.replace(/^const /, "")} a_${a.name}`;
+      }
       return `${type}*${/^const /.test(type) && !k.waits ? " __restrict__" : ""} a_${a.name}`;
     });
     const given = k.arguments.map((a) => "buffer" in a.attributes ? `a_${a.name}` : builtIn(a, ""));
@@ -104,7 +110,9 @@ export function cudaLaunches(parsed: Parsed): string {
         parameters.join(", ")
       }) { ${k.name}${called(i)}(${given.join(", ")}); }\n` +
       `static lw_cuda::Register register_${i.hostName}("${i.hostName}", (const void*)k_${i.hostName}, ` +
-      `${pointers.length}, ${args.length ? `sizeof(${concrete(args[0], k, i).replace(/^const /, "")})` : "0"}, ${threadsOf(k)}, ` +
+      `${pointers.length}, ${
+        args.length ? `sizeof(${concrete(args[0], k, i).replace(/^const /, "")})` : "0"
+      }, ${threadsOf(k)}, ` +
       `bytes_of_${k.name}${called(i)}());\n`;
   }
   return out;

@@ -68,7 +68,12 @@ export interface FunctionItem {
 export type Item =
   | { readonly kind: "other"; readonly tokens: Token[]; readonly within: Within }
   | { readonly kind: "constant"; readonly tokens: Token[] }
-  | { readonly kind: "scope"; readonly head: Token[]; readonly items: Item[]; readonly end: Token[] }
+  | {
+    readonly kind: "scope";
+    readonly head: Token[];
+    readonly items: Item[];
+    readonly end: Token[];
+  }
   | FunctionItem;
 type Within = "namespace" | "type";
 
@@ -165,7 +170,12 @@ class Parser {
         tokens.slice(brace + 1, end),
         after === "namespace" ? "namespace" : "type",
       );
-      return { kind: "scope", head: tokens.slice(0, brace + 1), items: inside, end: tokens.slice(end) };
+      return {
+        kind: "scope",
+        head: tokens.slice(0, brace + 1),
+        items: inside,
+        end: tokens.slice(end),
+      };
     }
     const constant = within === "namespace" && names.includes("constant") &&
       words(tokens).includes("=");

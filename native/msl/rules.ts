@@ -35,7 +35,8 @@ const BANNED: Readonly<Record<string, string>> = {
   thread_local: "no thread_local in the Metal Shading Language",
 };
 
-const SCALAR = /^(bool|char|uchar|short|ushort|int|uint|long|ulong|half|float|bfloat|size_t)[234]?$/;
+const SCALAR =
+  /^(bool|char|uchar|short|ushort|int|uint|long|ulong|half|float|bfloat|size_t)[234]?$/;
 
 /** Every line that a pragma of a `.metal` file may be, and what it asks of a loop. */
 export function pragma(line: string): { unroll: string } | null {
@@ -67,7 +68,9 @@ export function checkTokens(all: readonly Token[]): void {
   const tokens = solid(all);
   tokens.forEach((t, i) => {
     const before = tokens[i - 1]?.text ?? ";", after = tokens[i + 1]?.text ?? ";";
-    if (t.kind === "word" && t.text in BANNED && before !== "=") throw new Refusal(t, BANNED[t.text]);
+    if (t.kind === "word" && t.text in BANNED && before !== "=") {
+      throw new Refusal(t, BANNED[t.text]);
+    }
     if (t.kind === "number" && /^[\d.]+(e[-+]?\d+)?h$/i.test(t.text)) {
       throw new Refusal(t, "no half literals: convert with half(...)");
     }
@@ -91,7 +94,10 @@ function checkLocalPointer(tokens: readonly Token[], i: number): void {
   const mark = tokens[at + 1]?.text;
   if (mark !== "*" && mark !== "&") return;
   if (tokens[at + 2]?.kind !== "word") return;
-  throw new Refusal(tokens[i], `${tokens[at + 2].text}: a pointer or reference needs an address space`);
+  throw new Refusal(
+    tokens[i],
+    `${tokens[at + 2].text}: a pointer or reference needs an address space`,
+  );
 }
 
 function checkParameters(parameters: readonly Token[], name: string): void {
@@ -125,10 +131,15 @@ function checkArgument(a: Argument, k: Kernel, taken: Map<string, string>): void
   if (!/^\d+$/.test(index) || Number(index) >= BUFFERS_MAX) {
     throw new Refusal(a.at, `${a.name}: buffer(${index}) is not one of 0..${BUFFERS_MAX - 1}`);
   }
-  if (taken.has(index)) throw new Refusal(a.at, `${a.name}: ${taken.get(index)} has buffer(${index})`);
+  if (taken.has(index)) {
+    throw new Refusal(a.at, `${a.name}: ${taken.get(index)} has buffer(${index})`);
+  }
   taken.set(index, a.name);
   if (a.by === "value" || !["device", "constant"].includes(a.space)) {
-    throw new Refusal(a.at, `${k.name}: ${a.name} is no pointer or reference to device or constant`);
+    throw new Refusal(
+      a.at,
+      `${k.name}: ${a.name} is no pointer or reference to device or constant`,
+    );
   }
   const constant = a.attributes.function_constant;
   if (constant !== undefined && a.by !== "pointer") {
@@ -148,7 +159,10 @@ function checkKernel(k: Kernel, parsed: Parsed, head: readonly Token[]): void {
     const used = k.body.find((t) => t.text === c.name) ??
       k.arguments.find((a) => a.attributes.function_constant === c.name)?.at;
     if (used && !taken.has(String(c.index))) {
-      throw new Refusal(used, `${c.name} is that of buffer ${c.index}, which ${k.name} does not have`);
+      throw new Refusal(
+        used,
+        `${c.name} is that of buffer ${c.index}, which ${k.name} does not have`,
+      );
     }
   }
   for (const a of k.arguments) {
@@ -182,7 +196,9 @@ function checkOther(tokens: readonly Token[], within: "namespace" | "type"): voi
   const first = solid(tokens)[0];
   const attribute = tokens.find((t) => t.text === "[[");
   if (attribute) throw new Refusal(attribute, "an attribute that is not known here");
-  if (["typedef", "using", "template", "enum", "static_assert", "struct", ";"].includes(names[0])) return;
+  if (["typedef", "using", "template", "enum", "static_assert", "struct", ";"].includes(names[0])) {
+    return;
+  }
   if (names[0] === "threadgroup" && within === "namespace" && !names.includes("(")) {
     throw new Refusal(first, "a threadgroup variable outside a kernel function");
   }
@@ -224,4 +240,3 @@ export function check(parsed: Parsed, tokens: readonly Token[]): void {
     names.add(hostName);
   }
 }
-

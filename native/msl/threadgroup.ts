@@ -15,7 +15,10 @@ export interface ThreadgroupVariable {
 }
 
 /** The variable that the statement at `threadgroup` declares; null where that is a pointer or a reference. */
-export function threadgroupVariable(tokens: readonly Token[], at: number): ThreadgroupVariable | null {
+export function threadgroupVariable(
+  tokens: readonly Token[],
+  at: number,
+): ThreadgroupVariable | null {
   const before = solid(tokens.slice(0, at)).at(-1)?.text ?? ";";
   if (![";", "{", "}"].includes(before)) return null;
   const end = findOutside(tokens, at, [";"]);
@@ -33,8 +36,12 @@ export function threadgroupVariable(tokens: readonly Token[], at: number): Threa
   const name = left.at(-1);
   const mark = left.at(-2)?.text;
   if (name?.kind !== "word" || mark === "*" || mark === "&") return null;
-  if (left.length < 2) throw new Refusal(tokens[at], "a threadgroup variable has a type and a name");
-  if (assigned >= 0) throw new Refusal(tokens[at], `${name.text}: threadgroup memory has no initial value`);
+  if (left.length < 2) {
+    throw new Refusal(tokens[at], "a threadgroup variable has a type and a name");
+  }
+  if (assigned >= 0) {
+    throw new Refusal(tokens[at], `${name.text}: threadgroup memory has no initial value`);
+  }
   return { type: left.slice(0, -1), name: name.text, dims, end };
 }
 

@@ -204,9 +204,9 @@ inline void keep_prefix(thread Candidates& c, Where w, ulong target, threadgroup
 	c.last_id = locate<TIES>(c, w, (target + each - 1) / each - 1, sums, runs);
 }
 
-// An order that every value has whose weight is `share` or more; it may have others.
+// An order that every value has whose weight is `share` or more, however that was rounded; others may have it too.
 inline uint order_of_share(thread const Candidates& c, float temperature, float share) {
-	const float span = -precise::log(share) * temperature;
+	const float span = -precise::log(share * 0.99999f) * temperature;
 	return order_of(c.top - span * 1.00001f - fabs(c.top) * 1e-6f);
 }
 
