@@ -18,6 +18,9 @@ constant constexpr uint GEMM_OUT_LINE = GEMM_TILE + 4;
 // Threadgroup memory in float4: slabs of x and w, 18432 bytes; behind the last slab the tile of sums.
 constant constexpr uint GEMM_MEMORY = 2 * GEMM_TILE * GEMM_LINE / 4;
 static_assert(GEMM_TILE * GEMM_OUT_LINE <= 4 * GEMM_MEMORY, "the sums lie where the slabs were");
+static_assert(LW_THREADS_gemm == GEMM_THREADS, "the launch of op.ts");
+static_assert(LW_THREADS_moe_gate_up_gemm == GEMM_THREADS, "the launch of op.ts");
+static_assert(LW_THREADS_moe_down_gemm == GEMM_THREADS, "the launch of op.ts");
 static_assert(GEMM_SHARE == 16, "no share of a thread crosses a group of codes");
 
 // Sums in an array stay in registers only where every index is a constant.
@@ -208,7 +211,8 @@ inline uint expert_tile(device const uint* offsets, uint experts, uint pairs, ui
 	}
 	if (experts == 0) return 0;
 	const uint begin = offsets[e], end = offsets[e + 1], before = begin / GEMM_TILE + e;
-	if (end > pairs || begin >= end || slot < before || slot - before >= (end - begin + GEMM_TILE - 1) / GEMM_TILE) return 0;
+	if (end > pairs || begin >= end || slot < before) return 0;
+	if (slot - before >= (end - begin + GEMM_TILE - 1) / GEMM_TILE) return 0;
 	expert = e;
 	first = begin + (slot - before) * GEMM_TILE;
 	return min(end - first, GEMM_TILE);
