@@ -56,7 +56,7 @@ OBJECTS := $(CORE_SOURCES:%.cc=$(BUILD)/obj/%.o) \
 # Kernels in the Metal Shading Language, translated to C++ for the emulator.
 METAL_SOURCES := $(sort $(wildcard kernels/ops/*/*.metal))
 METAL_OPS := $(notdir $(METAL_SOURCES:.metal=))
-TRANSLATOR := $(wildcard native/msl/*.ts) native/gen/ops.metal.h $(wildcard kernels/shared/metal/*.h)
+TRANSLATOR := $(wildcard native/msl/*.ts) native/gen/metal_ops.h $(wildcard kernels/shared/metal/*.h)
 OBJECTS += $(METAL_OPS:%=$(BUILD)/obj/emu/%.o)
 
 .PHONY: FORCE all budgets check-msl lib demo test test-no-device ok san san-run gen gen-check fmt fmt-check lint check clean help

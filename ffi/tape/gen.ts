@@ -234,7 +234,7 @@ export async function generate(): Promise<Record<string, string>> {
   return {
     "native/gen/abi.h": abiHeader(hash),
     "native/gen/ops.h": opsHeader(),
-    "native/gen/ops.metal.h": metalHeader(),
+    "native/gen/metal_ops.h": metalHeader(),
     "native/gen/op_table.inc": opTable(),
     "native/gen/kernels.inc": kernelList(),
     "native/gen/formats.inc": formatTable(),

@@ -71,7 +71,7 @@ struct Worker {
 			lanes[i].stack = stacks + i * STACK;
 			mprotect(lanes[i].stack, 4096, PROT_NONE);
 		}
-		if (posix_memalign(reinterpret_cast<void**>(&arena), 64, THREADGROUP_BYTES_MAX)) abort();
+		if (posix_memalign(reinterpret_cast<void**>(&arena), 64, THREADGROUP_BYTES_MAX)) throw std::bad_alloc();
 #ifdef SIMT_ASAN
 		pthread_attr_t attributes;
 		void* at;
@@ -89,7 +89,7 @@ struct Worker {
 thread_local Worker* w;
 
 // Back to the caller of run(); the other fibers are left where they stand: kernels own nothing.
-NOSAN [[noreturn]] void leave_all() {
+[[noreturn]] NOSAN void leave_all() {
 	void* dead;
 #ifdef SIMT_ASAN
 	__sanitizer_start_switch_fiber(nullptr, w->main_stack, w->main_size);
@@ -101,7 +101,7 @@ NOSAN [[noreturn]] void leave_all() {
 	__builtin_unreachable();
 }
 
-NOSAN [[noreturn]] void die(const char* what, uint32_t thread) {
+[[noreturn]] NOSAN void die(const char* what, uint32_t thread) {
 	const Ids& d = w->ids[thread];
 	snprintf(w->failure->text, sizeof w->failure->text, "%s (%s, threadgroup %u,%u,%u, thread %u, simdgroup %u, lane %u)", what, w->kernel->name, d.tg.x, d.tg.y, d.tg.z, d.idx, d.sg, d.lane);
 	w->failed = true;

@@ -17,12 +17,8 @@
 
 typedef simdgroup_matrix<float, 8, 8> Tile;
 
-// Loops over arrays of matrices: rolled, they would put the arrays into memory. The emulator has no use for it.
-#ifdef LW_TARGET_EMU
-#define UNROLL
-#else
+// Loops over arrays of matrices: rolled, they would put the arrays into memory.
 #define UNROLL _Pragma("unroll")
-#endif
 
 constant constexpr uint THREADS = LW_THREADS_gdn_chunk;
 constant constexpr uint EDGE = 8;

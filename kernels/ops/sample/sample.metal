@@ -12,7 +12,7 @@
 // Each simdgroup owns a run of the vocabulary. Where a bound that provably keeps all survivors is known, it packs its
 // candidates in order at the front of its run of work[0] (values) and work[1] (ids); until then candidates are all
 // tokens, read from the logits (from work[0] if some are penalised).
-// Threadgroup memory: 2 * 2048 * 4 + 1024 * 4 + 3 * 32 * 8 + 32 bytes.
+// Threadgroup memory: 2 * 2048 * 4 + 1024 * 4 + 3 * 32 * 8 + 12 bytes.
 #include "kernels/shared/metal/float_order.h"
 #include "kernels/shared/metal/mass.h"
 #include "kernels/shared/metal/philox.h"
@@ -152,11 +152,17 @@ inline void pack(thread Candidates& c, Where w, uint least_order, device float* 
 	threadgroup_barrier(mem_flags::mem_device);
 }
 
+inline ulong bucket_mass(uint b, threadgroup const atomic_uint* low, threadgroup const atomic_uint* high) {
+	const uint upper = atomic_load_explicit(high + b, memory_order_relaxed);
+	return ulong(upper) << 32 | atomic_load_explicit(low + b, memory_order_relaxed);
+}
+
 // Makes the survivors those of the shortest prefix of the descending order whose measure reaches `target`, which is
 // more than 0 and not more than the total.
 template <uint MEASURE>
-inline void keep_prefix(thread Candidates& c, Where w, ulong target, threadgroup atomic_uint* low, threadgroup atomic_uint* high,
-                        threadgroup ulong* sums, threadgroup uint2* runs, threadgroup uint* found, device float* value, device uint* id) {
+inline void keep_prefix(thread Candidates& c, Where w, ulong target, threadgroup atomic_uint* low,
+                        threadgroup atomic_uint* high, threadgroup ulong* sums, threadgroup uint2* runs,
+                        threadgroup uint* found, device float* value, device uint* id) {
 	uint prefix = 0, unread = 32;
 	for (uint level = 0; level < 3; level++) {
 		const uint shift = level == 0 ? 21 : level == 1 ? 10 : 0, mask = level == 2 ? 1023 : BUCKETS - 1;
@@ -179,8 +185,8 @@ inline void keep_prefix(thread Candidates& c, Where w, ulong target, threadgroup
 		threadgroup_barrier(mem_flags::mem_threadgroup);
 		// Thread t has the buckets 2 t and 2 t + 1 from above.
 		const uint b = BUCKETS - 1 - 2 * w.tid;
-		const ulong upper = ulong(atomic_load_explicit(high + b, memory_order_relaxed)) << 32 | atomic_load_explicit(low + b, memory_order_relaxed);
-		const ulong lower = ulong(atomic_load_explicit(high + b - 1, memory_order_relaxed)) << 32 | atomic_load_explicit(low + b - 1, memory_order_relaxed);
+		const ulong upper = bucket_mass(b, low, high);
+		const ulong lower = bucket_mass(b - 1, low, high);
 		const ulong upto = simd_prefix_mass(upper + lower, w.lane);
 		if (w.lane == SIMD - 1) sums[w.sg] = upto;
 		threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -224,8 +230,8 @@ inline uint kth_maximum(uint k, Where w, threadgroup const uint* maxima, threadg
 }
 
 // value = logits, the window's tokens penalised; false when there is nothing to do.
-inline bool penalise(device float* value, device const float* logits, uint n, device const uint* step, device const uint* history, uint ctx,
-                     ulong p, uint tid) {
+inline bool penalise(device float* value, device const float* logits, uint n, device const uint* step,
+                     device const uint* history, uint ctx, ulong p, uint tid) {
 	const float penalty = as_type<float>(step[LW_STEP_REPEAT_PENALTY]);
 	const ulong window = step[LW_STEP_REPEAT_WINDOW], first = p > window ? p - window : 0, end = min(p, ulong(ctx));
 	if (!(penalty > 0.0f) || penalty == 1.0f || first >= end) return false;
@@ -315,9 +321,10 @@ void sample(device const float* logits [[buffer(0)]],
 		bool whole = true;
 		ulong target = mass_times(total, top_p > 0.0f ? uint(top_p * 4294967296.0f) : 0, whole);
 		target = max(target + (whole ? 0 : 1), ulong(1));
-		// Tokens that weigh less than half of this share of the rest do not make up the rest, so the prefix ends before them.
+		// n tokens that weigh rest / 2 n each do not make up the rest, so the prefix ends before any lighter one.
 		const ulong rest = total - target;
-		if (!c.packed && rest > n) pack(c, w, order_of_share(c, temperature, 0.5f * float(rest) * unit / float(n)), work, id);
+		const float share = 0.5f * float(rest) * unit / float(n);
+		if (!c.packed && rest > n) pack(c, w, order_of_share(c, temperature, share), work, id);
 		keep_prefix<WEIGHT>(c, w, target, low, high, sums, runs, found, work, id);
 	}
 	const float min_p = as_type<float>(step[LW_STEP_MIN_P]);

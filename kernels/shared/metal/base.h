@@ -5,7 +5,7 @@
 #include <metal_simdgroup>
 #include <metal_simdgroup_matrix>
 using namespace metal;
-#include "native/gen/ops.metal.h"
+#include "native/gen/metal_ops.h"
 
 // One kernel of an op without variants is the function of its name; others are instantiations.
 #define LW_KERNEL(NAME, ...) template [[host_name(#NAME)]] [[kernel]] decltype(__VA_ARGS__) __VA_ARGS__;
