@@ -33,6 +33,9 @@ export const GREEDY: Sampling = Object.freeze({
   seed: 0,
 });
 
+/** Where every token is nearly as likely as any other. */
+export const TEMPERATURE_MAX = 100;
+
 export interface GenerationConfig {
   readonly sampling: Sampling;
   readonly eosIds: readonly number[];
@@ -41,7 +44,7 @@ export interface GenerationConfig {
 const id = v.pipe(v.number(), v.integer(), v.minValue(0));
 const schema = v.object({
   do_sample: v.nullish(v.boolean()),
-  temperature: v.nullish(v.pipe(v.number(), v.minValue(0))),
+  temperature: v.nullish(v.pipe(v.number(), v.minValue(0), v.maxValue(TEMPERATURE_MAX))),
   top_k: v.nullish(v.pipe(v.number(), v.integer())),
   top_p: v.nullish(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),
   min_p: v.nullish(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),

@@ -226,6 +226,11 @@ LW_CPU_KERNEL(sample) {
 	}
 	candidates c{work, work + a.vocab, n, true};
 	thin_out(c, step, top, w);
+	// A temperature that is no number leaves nothing that compares.
+	if (c.n == 0) {
+		picked[0] = argmax_of(logits, n);
+		return;
+	}
 	const uint32_t x = philox4x32(step[LW_STEP_SEED_LO], step[LW_STEP_SEED_HI], {{uint32_t(p), 0, 0, 0}}).word[0];
 	picked[0] = draw(c, (double(x) + 0.5) * 0x1p-32);
 }
