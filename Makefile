@@ -133,6 +133,18 @@ $(BUILD)/op_suite $(BUILD)/fuzz_tape: $(BUILD)/%: tests/native/%.cc tests/native
 budgets: $(BUILD)/kernel_budgets ## print threads, threadgroup memory and buffers of every .metal kernel
 	@$<
 
+# clang's OpenCL C++ has the address spaces of the Metal Shading Language. The second pass is for what is not C++14.
+CHECK_CLANG := clang++-19
+CHECK_FLAGS := -x cl -cl-std=clc++2021 -target x86_64 -fsyntax-only -cl-no-stdinc -Wno-everything -Inative/shim/check -I. \
+	-Xclang -cl-ext=-all,+cl_khr_fp16,+__opencl_c_generic_address_space
+check-msl: $(BUILD)/emu/.translated ## check address spaces and C++14 of every .metal file with clang
+	@command -v $(CHECK_CLANG) >/dev/null || { echo "skipped: check-msl needs $(CHECK_CLANG)"; exit 0; }; \
+	$(DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts check $(BUILD)/check $(METAL_OPS) || exit 1; \
+	bad=0; for op in $(METAL_OPS); do \
+		$(CHECK_CLANG) $(CHECK_FLAGS) $(BUILD)/check/$$op.cl || bad=1; \
+		$(CXX) -std=c++14 -pedantic-errors $(filter-out -Wno-unused,$(EMU_FLAGS)) -Wno-attributes -fsyntax-only -isystem native/shim/emu -isystem . $(BUILD)/emu/$$op.cc || bad=1; \
+	done; exit $$bad
+
 EMU_OBJECTS := $(METAL_OPS:%=$(BUILD)/obj/emu/%.o) $(patsubst %.cc,$(BUILD)/obj/%.o,native/emu/simt.cc native/emu/switch.cc)
 $(BUILD)/kernel_budgets: tests/native/kernel_budgets.cc $(EMU_OBJECTS)
 	@echo "  LINK $@"

@@ -5,6 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__has_feature)
+#if __has_feature(memory_sanitizer)
+#define SIMT_MSAN 1
+#include <sanitizer/msan_interface.h>
+#endif
+#endif
+
 namespace simt {
 
 struct U3 {
@@ -61,6 +68,18 @@ void sg_barrier();
 void* tg_local(const void* site, size_t bytes, size_t align);
 uint32_t lane();
 
+// Complains under MemorySanitizer when nobody wrote what a collective takes.
+inline void must_be_written([[maybe_unused]] const void* p, [[maybe_unused]] size_t bytes) {
+#ifdef SIMT_MSAN
+	__msan_check_mem_is_initialized(p, bytes);
+#endif
+}
+
+// Work of the emulator for all lanes, which is no access of a GPU thread.
+#if defined(__clang__)
+#define SIMT_RUNTIME __attribute__((no_sanitize("thread"), no_sanitize("memory")))
+#else
 #define SIMT_RUNTIME __attribute__((no_sanitize("thread")))
+#endif
 
 }  // namespace simt

@@ -18,7 +18,16 @@ export function bundle(root: string, path: string, seen = new Set<string>()): st
 export async function expandMacros(bundled: string, defines: readonly string[]): Promise<string> {
   const text = bundled.replace(/^\s*#\s*include\s+<.*$/gm, "");
   const child = new Deno.Command(Deno.env.get("CXX") ?? "c++", {
-    args: ["-E", "-x", "c++", "-std=c++14", "-undef", "-D__METAL_VERSION__=310", "-DLW_TRANSLATED"]
+    args: [
+      "-E",
+      "-x",
+      "c++",
+      "-std=c++14",
+      "-undef",
+      "-nostdinc",
+      "-D__METAL_VERSION__=310",
+      "-DLW_TRANSLATED",
+    ]
       .concat(defines, "-"),
     stdin: "piped",
     stdout: "piped",
@@ -29,5 +38,7 @@ export async function expandMacros(bundled: string, defines: readonly string[]):
   await writer.close();
   const { code, stdout } = await child.output();
   if (code !== 0) throw new Error("the preprocessor failed");
-  return new TextDecoder().decode(stdout).replace(/^# (\d+) ("[^"]*").*$/gm, "#line $1 $2");
+  // Markers of what is no file begin at line 0 or are named <so>.
+  return new TextDecoder().decode(stdout).replace(/^# (?:0 "|\d+ "<).*$/gm, "")
+    .replace(/^# (\d+) ("[^"]*").*$/gm, "#line $1 $2");
 }

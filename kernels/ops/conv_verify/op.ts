@@ -8,7 +8,7 @@ export const convVerify = defineOp({
   params: {},
   constraints: [...CONV_CONSTRAINTS, { axis: "rows", max: 16 }],
   tasks: (s) => Math.ceil(s.channels / 256),
-  simt: { threads: 256, groups: () => [1, 1, 1] },
+  simt: { threads: 256, groups: (s) => [Math.ceil(s.channels / 256), Math.ceil(s.rows / 16), 1] },
   reference: (t, _, s) => convolve({ ...t, convState: t.convState.slice() }, s),
   tolerance: { f32: { rel: 8e-7, ofRms: 4e-7 } },
   cases: [

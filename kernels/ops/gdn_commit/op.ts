@@ -30,7 +30,7 @@ export const gdnCommit = defineOp({
     { axis: "stepWords", min: STEP_WORDS },
   ],
   tasks: (s) => s.vHeads * (s.headDim / 16),
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 128, groups: (s) => [s.headDim / 16, s.vHeads, 1] },
   reference: (t, p, s) => {
     const rows = Math.min(t.step[STEP.committed], s.rows);
     const o = new Float64Array(s.rows * s.vHeads * s.headDim);

@@ -15,7 +15,7 @@ export const gdnVerify = defineOp({
   params: GDN_PARAMS,
   constraints: [...GDN_CONSTRAINTS, { axis: "rows", max: 16 }],
   tasks: (s) => s.vHeads * (s.headDim / 16),
-  simt: { threads: 128, groups: () => [1, 1, 1] },
+  simt: { threads: 128, groups: (s) => [s.headDim / 16, s.vHeads, 1] },
   reference: (t, p, s) => gdnRecurrence({ ...t, gdnState: t.gdnState.slice() }, p, s),
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },
   cases: [

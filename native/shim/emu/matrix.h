@@ -82,8 +82,11 @@ struct matrix_product {
 };
 
 template <typename D, typename A, typename B, typename C>
-SIMT_RUNTIME inline void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c) {
+inline void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c) {
 	typedef matrix_product<D, A, B, C> Product;
+	simt::must_be_written(a.e, sizeof a.e);
+	simt::must_be_written(b.e, sizeof b.e);
+	simt::must_be_written(c.e, sizeof c.e);
 	Product share{d.e, a.e, b.e, c.e};
 	simt::exchange(reinterpret_cast<uint64_t>(&share), OP_MATRIX_MULTIPLY, 0, Product::multiply);
 }
