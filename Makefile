@@ -6,6 +6,8 @@ DENO := scripts/deno
 BUILD ?= build
 OPTIMISE ?= -O3
 SANITIZE ?=
+# For the emulator and its kernels alone.
+SANITIZE_EMU ?=
 WERROR ?= -Werror
 Q ?= @
 
@@ -23,7 +25,7 @@ HERE := @loader_path
 else
 EXT := so
 # Under a sanitizer its run-time library is the program's.
-SHARED := -shared $(if $(SANITIZE),,-Wl,--no-undefined) -Wl,--version-script=native/exports.map -pthread -ldl
+SHARED := -shared $(if $(SANITIZE)$(SANITIZE_EMU),,-Wl,--no-undefined) -Wl,--version-script=native/exports.map -pthread -ldl
 HERE := $$ORIGIN
 endif
 LIB := $(BUILD)/liblapwing.$(EXT)
@@ -59,7 +61,19 @@ METAL_OPS := $(notdir $(METAL_SOURCES:.metal=))
 TRANSLATOR := $(wildcard native/msl/*.ts) native/gen/metal_ops.h $(wildcard kernels/shared/metal/*.h)
 OBJECTS += $(METAL_OPS:%=$(BUILD)/obj/emu/%.o)
 
-.PHONY: FORCE all budgets check-msl lib demo test test-no-device ok san san-run gen gen-check fmt fmt-check lint check clean help
+# The Metal player: Objective-C++ without ARC, and the kernels' text, which Metal compiles when a tape needs one.
+METAL_OBJECTS := $(patsubst %.mm,$(BUILD)/obj/%.o,$(wildcard native/metal/*.mm)) $(BUILD)/obj/metal/sources.o
+ifeq ($(UNAME),Darwin)
+OBJECTS += $(METAL_OBJECTS)
+SHARED += -framework Metal -framework Foundation
+$(BUILD)/obj/native/core/api.o: CXXFLAGS += -DLW_METAL
+$(BUILD)/obj/%.o: %.mm
+	@mkdir -p $(@D)
+	@echo "  OBJC $<"
+	$(Q)$(CXX) -x objective-c++ -fno-objc-arc $(CXXFLAGS) -c $< -o $@
+endif
+
+.PHONY: FORCE all budgets check-msl lib demo test test-metal san-metal metal-address metal-thread test-no-device test-emu-san ok san san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
 
 all: $(LIB) node_modules/.ready ## build the library and fetch the TypeScript dependencies
@@ -68,7 +82,7 @@ lib: $(LIB)
 
 $(LIB): $(OBJECTS)
 	@echo "  LINK $@"
-	$(Q)$(CXX) $(SHARED) $(SANITIZE) -o $@.part $^
+	$(Q)$(CXX) $(SHARED) $(SANITIZE) $(SANITIZE_EMU) -o $@.part $^
 	@mv -f $@.part $@  # a new file: a process that has the old one mapped keeps it
 
 $(BUILD)/obj/native/cpu/level.o: CXXFLAGS += '-DLW_LEVELS(X)=$(foreach l,$(LEVELS),X($(l)))'
@@ -98,10 +112,20 @@ $(BUILD)/emu/.translated: $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR)
 $(BUILD)/emu/%.cc: $(BUILD)/emu/.translated ;
 .SECONDARY: $(METAL_OPS:%=$(BUILD)/emu/%.cc)
 
+$(BUILD)/obj/emu/%.o $(BUILD)/obj/native/emu/simt.o: CXXFLAGS += $(SANITIZE_EMU)
 $(BUILD)/obj/emu/%.o: $(BUILD)/emu/%.cc
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
 	$(Q)$(CXX) $(CXXFLAGS) $(EMU_FLAGS) -Inative/shim/emu -c $< -o $@
+
+$(BUILD)/metal/sources.cc: native/metal/embed.ts native/metal/guard.metal $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR)
+	@echo "  MSL  $@"
+	$(Q)$(DENO) run --quiet --allow-read --allow-write native/metal/embed.ts $@ $(METAL_OPS)
+
+$(BUILD)/obj/metal/%.o: $(BUILD)/metal/%.cc
+	@mkdir -p $(@D)
+	@echo "  CXX  $<"
+	$(Q)$(CXX) $(CXXFLAGS) -c $< -o $@
 
 node_modules/.ready: deno.json deno.lock
 	$(Q)$(DENO) install --frozen --quiet
@@ -113,7 +137,7 @@ demo: all ## the built-in model continues a sentence
 # The closing line is one of plain counts, whatever deno prints above it.
 test: all ## build, then pass the tests
 	@rm -f $(BUILD)/junit.xml
-	@$(DENO) test $(TEST_PERMISSIONS) --parallel --junit-path=$(BUILD)/junit.xml tests; status=$$?; \
+	@$(DENO) test $(TEST_PERMISSIONS) --parallel --junit-path=$(BUILD)/junit.xml --ignore=tests/metal tests; status=$$?; \
 	$(DENO) run --allow-read tests/tally.ts --junit $(BUILD)/junit.xml $$status
 
 TEST_PERMISSIONS := --allow-read --allow-write --allow-env --allow-ffi --allow-run --allow-sys --allow-net
@@ -122,12 +146,13 @@ TEST_PERMISSIONS := --allow-read --allow-write --allow-env --allow-ffi --allow-r
 NEEDS_DEVICE := abi/handle|engine/(api|model|session)\.ts|/devices\.ts|/mod\.ts|examples/
 test-no-device: node_modules/.ready ## pass the tests that need no library
 	@$(DENO) test $(filter-out --allow-ffi,$(TEST_PERMISSIONS)) --parallel \
-		$$(grep -rLE '$(NEEDS_DEVICE)' tests --include='*_test.ts' | grep -v '^tests/bench/')
+		$$(grep -rLE '$(NEEDS_DEVICE)' tests --include='*_test.ts' | grep -vE '^tests/(bench|metal)/')
 
 # Programs over the C ABI alone: parity cases replayed, tapes mutated.
-$(BUILD)/op_suite $(BUILD)/fuzz_tape: $(BUILD)/%: tests/native/%.cc tests/native/case_file.h $(LIB)
+NATIVE_TESTS := $(BUILD)/op_suite $(BUILD)/fuzz_tape
+$(NATIVE_TESTS): $(BUILD)/%: $(BUILD)/obj/tests/native/%.o $(LIB)
 	@echo "  LINK $@"
-	$(Q)$(CXX) $(CXXFLAGS) $< -o $@ -L$(BUILD) -llapwing '-Wl,-rpath,$(HERE)'
+	$(Q)$(CXX) $(SANITIZE) $(SANITIZE_EMU) -pthread $< -o $@ -L$(BUILD) -llapwing '-Wl,-rpath,$(HERE)'
 
 # What every kernel takes of an Apple GPU's threadgroup; one over its limits does not compile.
 budgets: $(BUILD)/kernel_budgets ## print threads, threadgroup memory and buffers of every .metal kernel
@@ -153,18 +178,38 @@ $(BUILD)/kernel_budgets: tests/native/kernel_budgets.cc $(EMU_OBJECTS)
 # Two instruction sets are enough for the sanitizers: the widest, and the portable code.
 SAN_LEVELS := $(firstword $(LEVELS)) baseline
 SAN_CASES := $(BUILD)/san-cases.bin
+SAN_EMU_CASES := $(BUILD)/san-emu-cases.bin
 SAN_MUTATIONS ?= 300000
 SAN_SEED ?= 1
 SAN_BUILD = $(MAKE) --no-print-directory OPTIMISE=-O1 LEVELS="$(SAN_LEVELS)"
 
 san: all ## run the parity cases and a fuzzer of tapes under ASan with UBSan, and the cases under TSan
 	@$(DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_CASES) $(SAN_LEVELS)
+	@$(DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_EMU_CASES) msl
 	+@$(SAN_BUILD) BUILD=build/san-address SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" \
 		build/san-address/op_suite build/san-address/fuzz_tape
 	+@$(SAN_BUILD) BUILD=build/san-thread SANITIZE="-fsanitize=thread" build/san-thread/op_suite
 	build/san-address/op_suite $(SAN_CASES) 1
+	build/san-address/op_suite $(SAN_EMU_CASES) 2
 	build/san-address/fuzz_tape $(SAN_CASES) $(SAN_MUTATIONS) $(SAN_SEED) 2
 	build/san-thread/op_suite $(SAN_CASES) 4
+
+include tests/metal/fake.mk
+
+# Only clang's ThreadSanitizer knows fibers, and only clang has MemorySanitizer. The latter sees the emulator and its
+# kernels alone: what others wrote counts as written.
+EMU_SAN_CXX := clang++-19
+EMU_SAN_BUILD = $(MAKE) --no-print-directory OPTIMISE=-O1 LEVELS=baseline CXX=$(EMU_SAN_CXX) WERROR=
+EMU_SAN_OPTIONS = halt_on_error=1:external_symbolizer_path=$(shell command -v llvm-symbolizer-19 || command -v llvm-symbolizer)
+build/san-emu-thread/obj/native/emu/simt.o: CXXFLAGS := $(filter-out -fsanitize=thread,$(CXXFLAGS)) -DSIMT_TSAN
+
+test-emu-san: all ## run the emulator's cases under clang's ThreadSanitizer, which sees every GPU thread, and MemorySanitizer
+	+@if ! command -v $(EMU_SAN_CXX) >/dev/null; then echo "skipped: test-emu-san needs $(EMU_SAN_CXX)"; exit 0; fi; set -e; \
+	$(DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_EMU_CASES) msl; \
+	$(EMU_SAN_BUILD) BUILD=build/san-emu-memory SANITIZE_EMU=-fsanitize=memory build/san-emu-memory/op_suite; \
+	$(EMU_SAN_BUILD) BUILD=build/san-emu-thread SANITIZE=-fsanitize=thread build/san-emu-thread/op_suite; \
+	set -x; MSAN_OPTIONS=poison_in_malloc=0:$(EMU_SAN_OPTIONS) build/san-emu-memory/op_suite $(SAN_EMU_CASES) 1; \
+	TSAN_OPTIONS=$(EMU_SAN_OPTIONS) build/san-emu-thread/op_suite $(SAN_EMU_CASES) 2
 
 gen: node_modules/.ready ## write native/gen from kernels/ and ffi/abi/layout.ts
 	$(DENO) run --allow-read --allow-write ffi/tape/gen.ts
@@ -184,7 +229,7 @@ lint: node_modules/.ready ## deno lint
 check: node_modules/.ready ## type-check everything
 	@$(DENO) check --quiet $(TS_ROOTS)
 
-TS_ROOTS := $(wildcard mod.ts) bench cli engine ffi kernels native/msl tests
+TS_ROOTS := $(wildcard mod.ts) bench cli engine ffi kernels native/msl native/metal tests
 
 ok: ## formatted, linted, type-checked, generated files fresh, tests that need no library
 	@$(DENO) task ok
@@ -195,4 +240,4 @@ clean: ## remove what was built
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
--include $(OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(NATIVE_TESTS:$(BUILD)/%=$(BUILD)/obj/tests/native/%.d)

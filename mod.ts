@@ -27,6 +27,7 @@ export type {
   PerplexityOptions,
   PerplexityResult,
   Progress,
+  Speculation,
   StopReason,
 } from "./engine/api_types.ts";
 export {
@@ -41,7 +42,20 @@ export { generate } from "./engine/generate.ts";
 export { GREEDY, type Sampling } from "./engine/generation_config.ts";
 export { listDevices, LoadedModel, openDevice, openModel } from "./engine/model.ts";
 export { perplexity } from "./engine/perplexity.ts";
-export { type RunOptions, Session, type SessionOptions } from "./engine/session.ts";
+export {
+  type RoundShape,
+  type RunOptions,
+  Session,
+  type SessionOptions,
+} from "./engine/session.ts";
+export type { CallOutcome, Draft, Drafter, DraftPolicy } from "./engine/speculate/drafter.ts";
+export { fixedDrafts } from "./engine/speculate/drafter.ts";
+export { mtpDrafter } from "./engine/speculate/mtp.ts";
+export { ngramDrafter } from "./engine/speculate/ngram.ts";
+export { AutoDrafts } from "./engine/speculate/policy.ts";
+export { Rounds, type RoundsCall, type RoundsReport } from "./engine/speculate/rounds.ts";
+export type { Snapshot } from "./engine/state.ts";
+export type { RoundCounts } from "./engine/step_block.ts";
 export { StreamDecoder, Tokenizer } from "./engine/tokenizer.ts";
 export { Device, NativeError } from "./ffi/abi/handle.ts";
 export type { KvType, Plan } from "./kernels/models/forward.ts";

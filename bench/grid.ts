@@ -4,7 +4,7 @@
  */
 import { UserError } from "../engine/errors.ts";
 import type { EngineSettings, Work } from "./port.ts";
-import type { RowKind, RowParams, Spec } from "./report.ts";
+import type { RowKind, RowParams, Spec, VerifySweep } from "./report.ts";
 
 /** One row to be. */
 export interface Cell {
@@ -16,6 +16,8 @@ export interface Cell {
   readonly work: Work | null;
   /** Cells of one group share a session; their depths ascend. */
   readonly group: string;
+  /** What the prompt is, where not as the spec says. */
+  readonly tokens?: Spec["tokens"];
   /** Samples at least; undefined: as the spec says. */
   readonly repetitions?: number;
 }
@@ -99,6 +101,7 @@ function cellsWith(spec: Spec, settings: EngineSettings): Cell[] {
       const work = { kind: "prompt_decode", prompt, gen } as const;
       out.push(cell("prompt_decode", `prompt_decode${prompt}+${gen}@d${d}`, d, work, `d${d}`));
     }
+    if (spec.verify_sweep) out.push(...sweepCells(spec.verify_sweep, d, cell));
     for (const rows of spec.verify_rows.filter((n) => n > 0)) {
       out.push(cell("verify", `verify${rows}@d${d}`, d, { kind: "verify", rows }, `d${d}`));
     }
@@ -110,6 +113,25 @@ function cellsWith(spec: Spec, settings: EngineSettings): Cell[] {
     out.push(cell("decode", `decode${gen}@d${prompt}`, prompt, { kind: "decode", gen }, "long"));
   }
   if (spec.perplexity) out.push(cell("perplexity", "perplexity", 0, null, "perplexity"));
+  return out;
+}
+
+type MakeCell = (k: RowKind, name: string, depth: number, work: Work, group: string) => Cell;
+
+/** A serial step, rounds of every width beside it, and runs of rounds on a text and on random ids. */
+function sweepCells(sweep: VerifySweep, depth: number, cell: MakeCell): Cell[] {
+  const { gen, drafter, drafts } = sweep, at = `@d${depth}`, group = `d${depth}`;
+  const out = [cell("decode", `decode${gen}${at}`, depth, { kind: "decode", gen }, group)];
+  for (const rows of sweep.rows) {
+    const kind = rows <= ROUND_ROWS_MAX ? "round" : "verify";
+    out.push(cell("verify", `verify${rows}${at}`, depth, { kind, rows }, group));
+  }
+  if (drafter === "none") return out;
+  const work = { kind: "speculate", gen, drafter, drafts } as const;
+  for (const [name, tokens] of [["text", "text"], ["control", "random"]] as const) {
+    const id = `${drafter}${drafts}-${name}${at}`;
+    out.push({ ...cell("speculate", id, depth, work, `${group} ${name}`), tokens });
+  }
   return out;
 }
 
@@ -125,11 +147,16 @@ function settingsText(spec: Spec, s: EngineSettings): string {
 /** Tokens that run untimed behind a prefill, so that its digest says more than one token does. */
 export const DIGEST_TOKENS = 16;
 
+/** Rows of the widest round; more rows go through the matrix kernels. */
+export const ROUND_ROWS_MAX = 16;
+/** Tokens that come out of every sample of a round, whatever it accepts. */
+export const ROUND_TOKENS = ROUND_ROWS_MAX + 1;
+
 /** Tokens of one sample. */
 export function tokensOf(work: Work): number {
   if (work.kind === "prefill") return work.prompt;
-  if (work.kind === "decode") return work.gen;
-  return work.kind === "verify" ? work.rows : work.prompt + work.gen;
+  if (work.kind === "decode" || work.kind === "speculate") return work.gen;
+  return work.kind === "prompt_decode" ? work.prompt + work.gen : work.rows;
 }
 
 /** Positions that a cell needs. */
@@ -144,13 +171,13 @@ export function paramsOf(cell: Cell, spec: Spec): RowParams {
     n_prompt: work && "prompt" in work ? work.prompt : 0,
     n_gen: work && "gen" in work ? work.gen : 0,
     n_depth: cell.depth,
-    rows: work?.kind === "verify" ? work.rows : null,
-    gamma: null,
+    rows: work?.kind === "verify" || work?.kind === "round" ? work.rows : null,
+    gamma: work?.kind === "speculate" ? work.drafts : null,
     kv_type: settings.kv,
     prefill_rows: settings.prefillRows,
     threads: settings.threads,
     seed: spec.seed,
     prompt_sha256: null,
-    tokens: spec.tokens,
+    tokens: cell.tokens ?? spec.tokens,
   };
 }

@@ -4,16 +4,16 @@
  */
 import { createHash } from "node:crypto";
 import { kvBytesPerToken, stateBytes } from "../engine/checkpoint/facts.ts";
-import { Coster, type DistinctExperts, movedBytes } from "../engine/cost.ts";
+import { Coster } from "../engine/cost.ts";
 import { GREEDY } from "../engine/generation_config.ts";
 import { sessionBytes } from "../engine/memory.ts";
 import type { LoadedModel } from "../engine/model.ts";
-import { Session } from "../engine/session.ts";
 import { planForward, type Snapshot } from "../engine/state.ts";
-import type { Cost } from "../ffi/tape/cost.ts";
 import { encodeTape, hashTape, launchForm } from "../ffi/tape/encode.ts";
 import type { PlannedTape } from "../ffi/tape/plan.ts";
 import { compareForms } from "./form_check.ts";
+import { ROUND_TOKENS } from "./grid.ts";
+import { commitTime, forcedDrafts, runRounds, selfHitRate } from "./live_rounds.ts";
 import type {
   BenchEngine,
   Clock,
@@ -21,12 +21,16 @@ import type {
   FormCheck,
   Produced,
   RoutingFacts,
+  RunOfRounds,
+  SpeculateWork,
   Work,
   WorkCost,
 } from "./port.ts";
 import { idsDigest, type Prompt } from "./prompt.ts";
 import { routingFacts } from "./routing.ts";
 import { runForms } from "./forms.ts";
+import { TimedSession } from "./timed_session.ts";
+import { costOfWork, playOf } from "./work_cost.ts";
 
 /** More rows than any form that keeps each row's bits, and few enough to run one by one. */
 export const CHECK_ROWS = 17;
@@ -42,7 +46,7 @@ interface Mark {
 }
 
 export class LiveEngine implements BenchEngine {
-  readonly #session: Session;
+  readonly #session: TimedSession;
   readonly #coster: Coster;
   #filled: Mark | null = null;
   /** The state behind the last long prefill: the filled state of what follows it. */
@@ -51,6 +55,10 @@ export class LiveEngine implements BenchEngine {
   #resultRows = 1;
   /** Positions whose keys and values are those of the prompt. */
   #prefix = 0;
+  /** Tokens that rounds have read back. */
+  #read: number[] = [];
+  /** What serial decode makes behind the filled state. */
+  #truth: Uint32Array | null = null;
 
   constructor(
     readonly model: LoadedModel,
@@ -59,7 +67,8 @@ export class LiveEngine implements BenchEngine {
     ctx: number,
   ) {
     const { kv, prefillRows } = settings;
-    this.#session = new Session(model, { ctx, kv, prefillRows, stretch: true });
+    const draftHead = model.hasDraftHead;
+    this.#session = new TimedSession(model, { ctx, kv, prefillRows, stretch: true, draftHead });
     this.#coster = new Coster(model, { ctx, kv, prefillRows });
   }
 
@@ -74,6 +83,7 @@ export class LiveEngine implements BenchEngine {
   async fill(depth: number, signal?: AbortSignal): Promise<void> {
     const session = this.#session, ahead = this.#ahead;
     this.#drop("filled");
+    this.#truth = null;
     if (ahead && ahead.snapshot.pos === depth && depth <= this.#prefix) {
       this.#filled = ahead;
       this.#ahead = null;
@@ -88,17 +98,72 @@ export class LiveEngine implements BenchEngine {
     this.#filled = this.#mark();
   }
 
-  restore(): Promise<void> {
+  async restore(): Promise<void> {
     const { snapshot, hash } = this.#filled!;
     this.#session.restore(snapshot);
     if (this.#hash() !== hash) {
       throw new Error("The restored recurrent state is not the filled one");
     }
+    await this.rewind();
+  }
+
+  rewind(): Promise<void> {
+    const { snapshot } = this.#filled!;
+    this.#session.restore(snapshot);
     this.#begin();
+    this.#read = [];
     if (snapshot.pos < this.#session.ctx) {
       this.#session.place(this.prompt.slice(snapshot.pos, snapshot.pos + 1)[0]);
     }
     return Promise.resolve();
+  }
+
+  get draftHead(): boolean {
+    return this.#session.draftHead;
+  }
+
+  async round(rows: number, accepted: number, drafts = 0): Promise<void> {
+    const session = this.#session;
+    this.#prefix = Math.min(this.#prefix, session.pos);
+    this.#resultRows = Math.max(this.#resultRows, rows);
+    session.draft(this.#forced(rows, accepted));
+    await session.rounds(1, { rows, drafts });
+    this.#read.push(...session.take());
+    if (this.#read.length !== accepted + 1) {
+      throw new Error(
+        `A round of ${rows} rows made ${this.#read.length} of ${accepted + 1} tokens`,
+      );
+    }
+  }
+
+  async serial(): Promise<Produced> {
+    await this.rewind();
+    await this.decode(ROUND_TOKENS);
+    this.#truth = this.#session.take();
+    return { tokens: this.#truth.length, digest: idsDigest(this.#truth) };
+  }
+
+  async commitNs(rows: number, accepted: number): Promise<number> {
+    const drafts = this.#forced(rows, accepted);
+    return await commitTime(this.#session, { rows, drafts }, () => this.rewind());
+  }
+
+  async speculate(work: SpeculateWork, clock: Clock): Promise<RunOfRounds> {
+    const from = this.#depth;
+    this.#prefix = Math.min(this.#prefix, from);
+    return await runRounds(this.#session, this.prompt.slice(0, from + 1), work, clock);
+  }
+
+  hitRates(ids: readonly number[]): { prompt: number | null; output: number | null } {
+    const prompt = this.prompt.slice(0, this.#depth);
+    return {
+      prompt: selfHitRate(prompt),
+      output: selfHitRate([...prompt, ...ids], prompt.length),
+    };
+  }
+
+  #forced(rows: number, accepted: number): number[] {
+    return rows === 1 ? [] : forcedDrafts(this.#truth!, rows, accepted, this.model.vocabUsed);
   }
 
   async prefill(tokens: number, signal?: AbortSignal): Promise<void> {
@@ -129,6 +194,7 @@ export class LiveEngine implements BenchEngine {
     const session = this.#session, { prefillRows } = this.settings;
     let pos = this.#depth;
     if (work.kind === "verify") session.tapeFor(work.rows, pos + work.rows, "logits");
+    if (work.kind === "round") session.tapeFor(work.rows, pos + work.rows, "round");
     if (work.kind === "prefill" || work.kind === "prompt_decode") {
       for (let left = work.prompt; left > 0;) {
         const rows = Math.min(prefillRows, left);
@@ -147,7 +213,7 @@ export class LiveEngine implements BenchEngine {
   }
 
   produced(): Promise<Produced> {
-    const ids = this.#session.take();
+    const ids = Uint32Array.from([...this.#read, ...this.#session.take()]);
     return Promise.resolve({ tokens: ids.length, digest: idsDigest(ids) });
   }
 
@@ -180,23 +246,12 @@ export class LiveEngine implements BenchEngine {
   }
 
   cost(work: Work, routing: RoutingFacts | null): WorkCost {
-    const distinct: DistinctExperts = (rows) => routing?.distinct(rows);
-    const at = this.#depth;
-    if (work.kind === "prefill") return perToken(this.#coster.prefill(work.prompt, at, distinct));
-    if (work.kind === "decode") return perToken([this.#decodeCost(work.gen, at, distinct)]);
-    if (work.kind === "verify") {
-      const { rows } = work;
-      return perToken([{ rows, cost: this.#coster.play(rows, at, at + rows, "logits", distinct) }]);
-    }
-    return perToken([this.#decodeCost(Math.max(1, work.gen - 1), at + work.prompt, distinct)]);
-  }
-
-  #decodeCost(tokens: number, at: number, distinct: DistinctExperts) {
-    return { rows: 1, cost: this.#coster.decode(tokens, at, distinct) };
+    return costOfWork(this.#coster, work, this.#depth, (rows) => routing?.distinct(rows));
   }
 
   async dispatch(work: Work, clock: Clock) {
-    const session = this.#session, { rows, at, output } = this.#playOf(work);
+    const session = this.#session, at = this.#depth;
+    const { rows, output } = playOf(work, this.settings.prefillRows);
     const ready = session.tapeFor(rows, at + rows, output);
     const from = clock.now();
     const encoded = encodeTape(
@@ -225,17 +280,6 @@ export class LiveEngine implements BenchEngine {
       plan: { ...this.model.plan },
       tape_sha256: await hashTape(ready.planned, encoded),
     };
-  }
-
-  /** The play that a piece of work consists of: its largest one. */
-  #playOf(work: Work) {
-    const at = this.#depth;
-    if (work.kind === "verify") return { rows: work.rows, at, output: "logits" as const };
-    if (work.kind === "prefill") {
-      const rows = Math.min(work.prompt, this.settings.prefillRows);
-      return { rows, at, output: rows === work.prompt ? "sample" as const : "none" as const };
-    }
-    return { rows: 1, at, output: "sample" as const };
   }
 
   memory(): ReturnType<BenchEngine["memory"]> {
@@ -285,18 +329,6 @@ export class LiveEngine implements BenchEngine {
     this.#drop("ahead");
     this.#session[Symbol.dispose]();
   }
-}
-
-function perToken(plays: readonly { rows: number; cost: Cost }[]): WorkCost {
-  const tokens = plays.reduce((sum, p) => sum + p.rows, 0);
-  const mean = (of: (c: Cost) => number) => plays.reduce((sum, p) => sum + of(p.cost), 0) / tokens;
-  return {
-    weights: mean((c) => c.bytes.weights),
-    kv: mean((c) => c.bytes.kv),
-    state: mean((c) => c.bytes.recurrent),
-    flops: mean((c) => c.flops),
-    playBytes: Math.round(Math.max(...plays.map((p) => movedBytes(p.cost)))),
-  };
 }
 
 function kernelCounts(tape: PlannedTape): { name: string; count: number }[] {

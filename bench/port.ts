@@ -2,7 +2,7 @@
  * What measurement needs from an engine, a machine and a clock: small enough that a test can stand in for
  * all three. bench/live.ts and bench/rig.ts implement them; nothing here runs.
  */
-import type { Dispatch, KvType, RowMemory } from "./report.ts";
+import type { Dispatch, KvType, RowMemory, Spec, VerifySweep } from "./report.ts";
 
 /** Nanoseconds of a monotonic clock. */
 export interface Clock {
@@ -40,7 +40,38 @@ export type Work =
   | { readonly kind: "prefill"; readonly prompt: number }
   | { readonly kind: "decode"; readonly gen: number }
   | { readonly kind: "prompt_decode"; readonly prompt: number; readonly gen: number }
-  | { readonly kind: "verify"; readonly rows: number };
+  | { readonly kind: "verify"; readonly rows: number }
+  | RoundWork
+  | SpeculateWork;
+
+/** One speculative round of so many rows. */
+export interface RoundWork {
+  readonly kind: "round";
+  readonly rows: number;
+}
+
+/** A run of rounds that makes `gen` tokens, with so many drafts asked for in each. */
+export interface SpeculateWork {
+  readonly kind: "speculate";
+  readonly gen: number;
+  readonly drafter: VerifySweep["drafter"];
+  readonly drafts: number;
+}
+
+/** What a run of rounds did and took. */
+export interface RunOfRounds extends Produced {
+  readonly ns: number;
+  /** Inside plays, and inside a drafter of the host. */
+  readonly deviceNs: number;
+  readonly draftNs: number;
+  /** Rounds that verified; single tokens where there was no draft. */
+  readonly rounds: number;
+  readonly serial: number;
+  readonly drafted: number;
+  readonly accepted: number;
+  readonly acceptedAt: readonly number[];
+  readonly ids: readonly number[];
+}
 
 /** Means over the tokens of a piece of work, from the tapes that it plays. */
 export interface WorkCost {
@@ -74,8 +105,28 @@ export interface RoutingFacts {
   distinct(rows: number): number;
 }
 
+/** Speculative rounds behind the filled state; what serial decode makes there is known to it. */
+export interface RoundsEngine {
+  /** Whether the model's head can draft. */
+  readonly draftHead: boolean;
+  /** As restore(), unchecked: for runs whose output is compared. */
+  rewind(): Promise<void>;
+  /** What serial decode makes behind the filled state: what forced drafts are right or wrong by. */
+  serial(): Promise<Produced>;
+  /**
+   * One round of which the first `accepted` drafts are right, its tokens read back; the model's head makes
+   * `drafts` drafts behind it.
+   */
+  round(rows: number, accepted: number, drafts?: number): Promise<void>;
+  /** Time of the records that commit such a round. */
+  commitNs(rows: number, accepted: number): Promise<number>;
+  speculate(work: SpeculateWork, clock: Clock): Promise<RunOfRounds>;
+  /** How much the first `depth` prompt tokens repeat themselves, and `ids` behind them. */
+  hitRates(ids: readonly number[]): { prompt: number | null; output: number | null };
+}
+
 /** A timed engine that also says what it runs. None of this is part of a timing. */
-export interface BenchEngine extends TimedEngine {
+export interface BenchEngine extends TimedEngine, RoundsEngine {
   /** Positions that the model was made for. */
   readonly contextMax: number;
   /** sha256 of the first `tokens` prompt ids. */
@@ -128,8 +179,11 @@ export interface Rig extends Disposable {
   readonly clock: Clock;
   /** The smallest step that the clock makes. */
   readonly clockGrainNs: number;
-  /** Opens a session of a context; one is open at a time, and closed before the next. */
-  open(settings: EngineSettings, ctx: number): Promise<BenchEngine>;
+  /**
+   * Opens a session of a context; one is open at a time, and closed before the next. Its prompt is the
+   * spec's, unless other tokens are named.
+   */
+  open(settings: EngineSettings, ctx: number, tokens?: Spec["tokens"]): Promise<BenchEngine>;
   /** Opens the model anew, with nothing of it in this process before. */
   load(settings: EngineSettings): Promise<void>;
   /** Hash of the weights that the last load() brought onto the device. */

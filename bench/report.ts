@@ -6,15 +6,10 @@
  * does not exist is null, and `absent` of its row says why, by the field's path.
  */
 import * as v from "valibot";
+import { curveSchema, roundsSchema, specRunSchema, verifySweepSchema } from "./report_spec.ts";
+import { count, finite, flags, positive, sha256, text } from "./report_values.ts";
 
 export const REPORT_SCHEMA = "lapwing-report/1";
-
-const count = v.pipe(v.number(), v.integer(), v.minValue(0));
-const finite = v.pipe(v.number(), v.finite());
-const positive = v.pipe(v.number(), v.finite(), v.minValue(0));
-const text = v.string();
-const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
-const flags = v.record(text, v.boolean());
 
 export const ROW_KINDS = [
   "prefill",
@@ -68,6 +63,8 @@ export const specSchema = v.object({
   n_depth: v.array(count),
   prompt_gen: v.array(v.tuple([count, count])),
   verify_rows: v.array(count),
+  /** Rounds of all these widths, and runs of rounds. */
+  verify_sweep: v.optional(v.nullable(verifySweepSchema), null),
   /** Tokens of a long prefill and of the decode behind it. */
   long: v.nullable(v.tuple([count, count])),
   load: v.boolean(),
@@ -186,18 +183,6 @@ const dispatchSchema = v.object({
   tape_sha256: sha256,
 });
 
-const specRunSchema = v.object({
-  rounds: count,
-  draft_tokens: count,
-  accepted: count,
-  acceptance_rate: v.nullable(positive),
-  mean_len: v.nullable(positive),
-  per_position: v.array(positive),
-  cost_ratio: v.nullable(positive),
-  commit_ns: v.nullable(count),
-  breakeven_acceptance: v.nullable(finite),
-});
-
 const checkSchema = v.object({
   /** Of the token ids that came out, as little-endian u32. */
   output_sha256: v.nullable(sha256),
@@ -277,6 +262,7 @@ export const rowSchema = v.object({
     sampled_tokens: count,
   })),
   spec: v.nullable(specRunSchema),
+  rounds: v.optional(v.nullable(roundsSchema), null),
   quality: v.nullable(v.object({ nll: positive, perplexity: positive, predictions: count })),
   check: checkSchema,
   absent: v.record(text, text),
@@ -301,6 +287,8 @@ export const headSchema = v.object({
 export const reportSchema = v.object({
   ...headSchema.entries,
   rows: v.array(rowSchema),
+  /** What rows of rounds come to, place by place: computed from them. */
+  verify_curves: v.optional(v.array(curveSchema)),
   /** Verdicts of `gate`, where it wrote its own report. */
   gate: v.optional(v.unknown()),
 });
@@ -317,6 +305,10 @@ export type RowMemory = NonNullable<Row["memory"]>;
 export type Dispatch = NonNullable<Row["dispatch"]>;
 export type Energy = NonNullable<Row["energy"]>;
 export type KvType = RowParams["kv_type"];
+export type Rounds = NonNullable<Row["rounds"]>;
+export type SpecRun = NonNullable<Row["spec"]>;
+export type Curve = NonNullable<Report["verify_curves"]>[number];
+export type VerifySweep = NonNullable<Spec["verify_sweep"]>;
 export type Validity = Row["validity"];
 export type ValidityReason = Validity["reasons"][number];
 export type Spec = v.InferOutput<typeof specSchema>;

@@ -37,7 +37,7 @@ export class LiveRig implements Rig {
   #device: { readonly threads: number; readonly device: Device } | null = null;
   #model: LoadedModel | null = null;
   #engine: LiveEngine | null = null;
-  #prompt: Prompt | null = null;
+  readonly #prompts = new Map<string, Prompt>();
   readonly #peak = new PeakMemory();
   readonly #bandwidths: {
     readonly threads: number;
@@ -69,12 +69,17 @@ export class LiveRig implements Rig {
     return await modelIdentity(await this.#load(threads));
   }
 
-  async open(settings: EngineSettings, ctx: number): Promise<BenchEngine> {
+  async open(
+    settings: EngineSettings,
+    ctx: number,
+    tokens = this.o.spec.tokens,
+  ): Promise<BenchEngine> {
     this.#engine?.[Symbol.dispose]();
     this.#engine = null;
     const model = await this.#load(settings.threads);
-    this.#prompt ??= await this.#makePrompt(model);
-    this.#engine = new LiveEngine(model, settings, this.#prompt, ctx);
+    const prompt = this.#prompts.get(tokens) ?? await this.#makePrompt(model, tokens);
+    this.#prompts.set(tokens, prompt);
+    this.#engine = new LiveEngine(model, settings, prompt, ctx);
     return this.#engine;
   }
 
@@ -151,6 +156,7 @@ export class LiveRig implements Rig {
       onProgress,
       onNote,
       plan: spec.plan,
+      draftHead: spec.verify_sweep?.drafter === "mtp",
       quantize: spec.quantize ?? undefined,
       synthetic: synthetic
         ? {
@@ -172,8 +178,9 @@ export class LiveRig implements Rig {
     this.#model = null;
   }
 
-  async #makePrompt(model: LoadedModel): Promise<Prompt> {
-    const { tokens, seed, text_file: file } = this.o.spec;
+  async #makePrompt(model: LoadedModel, tokens: Spec["tokens"]): Promise<Prompt> {
+    const { seed, text_file, verify_sweep } = this.o.spec;
+    const file = verify_sweep?.acceptance_file ?? text_file;
     const options = { tokens, seed, vocab: model.vocabUsed };
     if (tokens !== "text") return new Prompt(options);
     const text = model.tokenizer.encode(file === null ? PASSAGE : await readText(file));

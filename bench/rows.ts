@@ -44,6 +44,7 @@ export function emptyRow(cell: Cell, spec: Spec): Row {
     dispatch: null,
     moe: null,
     spec: null,
+    rounds: null,
     quality: null,
     check: NO_CHECK,
     absent: {},

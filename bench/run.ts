@@ -12,6 +12,7 @@ import { isComparable, type Report, REPORT_SCHEMA, type ReportHead, type Row } f
 import type { Spec } from "./report.ts";
 import type { ReportSink } from "./report_file.ts";
 import { CHECK_ROWS, LiveRig } from "./rig.ts";
+import { verifyCurves } from "./verify_curves.ts";
 import { sweep, type SweepProgress } from "./sweep.ts";
 
 export interface BenchOptions {
@@ -67,7 +68,9 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
     onProgress: o.onProgress,
     onRows: tell,
   });
-  return { report: { ...head, rows: [...rows] }, interrupted };
+  const curves = verifyCurves(rows, spec);
+  const found = curves.length > 0 ? { verify_curves: curves } : {};
+  return { report: { ...head, rows: [...rows], ...found }, interrupted };
 }
 
 /** Real thread counts for "all": a report says what ran. */

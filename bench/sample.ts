@@ -115,7 +115,7 @@ function warmWork(work: Work, prefillRows: number): Work {
   const gen = (n: number) => Math.min(n, WARM_GEN_MAX);
   if (work.kind === "prefill") return { ...work, prompt: prompt(work.prompt) };
   if (work.kind === "decode") return { ...work, gen: gen(work.gen) };
-  if (work.kind === "verify") return work;
+  if (work.kind !== "prompt_decode") return work;
   return { ...work, prompt: prompt(work.prompt), gen: gen(work.gen) };
 }
 

@@ -12,11 +12,15 @@ import type {
   PerplexityRun,
   Rig,
   RoutingFacts,
+  Work,
 } from "./port.ts";
 import { type CellFacts, emptyRow, errorRow, measuredRow } from "./rows.ts";
 import type { Row, Spec } from "./report.ts";
-import { takeSamples } from "./sample.ts";
+import { type SampleOptions, type Samples, takeSamples } from "./sample.ts";
+import { roundsRow, speculateRow } from "./spec_rows.ts";
+import { takeRounds, takeRuns } from "./spec_sample.ts";
 import { validityOf } from "./validity.ts";
+import { curveAt } from "./verify_curves.ts";
 
 export interface SweepProgress {
   readonly cell: string;
@@ -56,7 +60,7 @@ function effort(cell: Cell, spec: Spec): number {
   const { work } = cell, prompt = work && "prompt" in work ? work.prompt : 0;
   const gen = work && "gen" in work ? work.gen : 0;
   const reps = (cell.repetitions ?? spec.repetitions) + Math.max(1, spec.warmup);
-  return 20 + reps * (prompt / 8 + gen + (work?.kind === "verify" ? 2 : 0)) + cell.depth / 8;
+  return 20 + reps * (prompt / 8 + gen + (work && "rows" in work ? 2 : 0)) + cell.depth / 8;
 }
 
 class Sweep {
@@ -103,7 +107,7 @@ class Sweep {
     let engine: BenchEngine;
     try {
       this.#tell(cells[0], "opening");
-      engine = await this.o.rig.open(cells[0].settings, ctx);
+      engine = await this.o.rig.open(cells[0].settings, ctx, cells[0].tokens);
     } catch (e) {
       if (this.o.signal?.aborted) throw e;
       if (cells.length > 1) {
@@ -164,7 +168,7 @@ class Sweep {
     await rig.startPeak();
     const before = await rig.reading(), from = rig.clock.now();
     const meter = "joules" in rig.energy ? rig.energy : null;
-    const samples = await takeSamples(engine, work, {
+    const { samples, finish } = await this.#take(engine, work, {
       clock: rig.clock,
       origin: this.#origin,
       repetitions: cell.repetitions ?? spec.repetitions,
@@ -182,7 +186,7 @@ class Sweep {
     bandwidth.push(await rig.readBandwidth(cell.settings, cost.playBytes));
     const first = this.#samples;
     this.#samples += samples.times.length;
-    return measuredRow({
+    const row = measuredRow({
       cell,
       spec,
       samples,
@@ -198,6 +202,29 @@ class Sweep {
       contextMax: engine.contextMax,
       energySource: energySource(rig.energy),
     });
+    return finish(row);
+  }
+
+  /** Samples of a piece of work, and what they add to its row. */
+  async #take(engine: BenchEngine, work: Work, options: SampleOptions): Promise<Taken> {
+    if (work.kind === "round") {
+      const taken = await takeRounds(engine, work, options);
+      return { samples: taken.samples, finish: (row) => roundsRow(row, taken) };
+    }
+    if (work.kind === "speculate") {
+      const taken = await takeRuns(engine, work, options), [run] = taken.runs;
+      const kept = run.rounds > 0 ? Math.round(run.accepted / run.rounds) : 0;
+      await engine.serial();
+      const commitNs = await engine.commitNs(work.drafts + 1, Math.min(kept, work.drafts));
+      const hits = engine.hitRates(run.ids);
+      return {
+        samples: taken.samples,
+        finish: (row) =>
+          speculateRow(row, work, taken, curveAt(this.#ordered(), row), commitNs, hits),
+      };
+    }
+    const samples = await takeSamples(engine, work, options);
+    return { samples, finish: (row) => row };
   }
 
   #circumstances() {
@@ -267,6 +294,11 @@ function energySource(energy: Rig["energy"]): CellFacts["energySource"] {
   return absent === null ? energy.source : { absent };
 }
 
+interface Taken {
+  readonly samples: Samples;
+  readonly finish: (row: Row) => Row;
+}
+
 interface GroupState {
   depth: number | null;
   form: FormCheck | null;
@@ -276,5 +308,5 @@ interface GroupState {
 /** Prompt tokens behind the depth. */
 function promptTokens({ work }: Cell): number {
   if (work && "prompt" in work) return work.prompt;
-  return work?.kind === "verify" ? work.rows : 1;
+  return work && "rows" in work ? work.rows : 1;
 }

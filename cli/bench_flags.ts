@@ -4,8 +4,9 @@ import { parseCounts, parsePairs } from "../bench/grid.ts";
 import { type KvType, ROUTINGS, type Spec, TOKEN_SOURCES } from "../bench/report.ts";
 import { UserError } from "../engine/errors.ts";
 import { decimal, FLAGS, type ModelFlags, whole } from "./flags.ts";
+import { addSweepFlags, type SweepFlags, sweepOf } from "./sweep_flags.ts";
 
-export interface BenchFlags extends Omit<ModelFlags, "threads"> {
+export interface BenchFlags extends Omit<ModelFlags, "threads">, SweepFlags {
   readonly threads: readonly number[];
   readonly prompt?: readonly number[];
   readonly gen?: readonly number[];
@@ -115,6 +116,7 @@ export function addBenchFlags(command: Command) {
     .addOption(SYNTHETIC_FLAGS.routing)
     .option("--library <file>", "native library (default: the one that make built)");
   const work = addWorkFlags(model);
+  addSweepFlags(work as unknown as Command);
   return work.optionsGroup("Samples:")
     .option(
       "-r, --repetitions <n>",
@@ -206,7 +208,9 @@ function addWorkFlags<
 
 /** Everything that was asked for, defaults resolved. Throws UserError. */
 export function specOf(flags: BenchFlags): Spec {
-  const other = flags.pg.length > 0 || flags.verify.length > 0 || flags.long !== undefined ||
+  const verifySweep = sweepOf(flags);
+  const other = verifySweep !== null || flags.pg.length > 0 || flags.verify.length > 0 ||
+    flags.long !== undefined ||
     flags.load === true || flags.perplexity !== undefined;
   const alone = other && flags.prompt === undefined && flags.gen === undefined;
   refuseStray(flags);
@@ -232,6 +236,7 @@ export function specOf(flags: BenchFlags): Spec {
     n_depth: [...flags.depth],
     prompt_gen: flags.pg.map(([p, n]) => [p, n]),
     verify_rows: [...flags.verify],
+    verify_sweep: verifySweep,
     long: flags.long === undefined ? null : flags.long === true ? LONG_DEFAULT : [...flags.long],
     load: flags.load ?? false,
     perplexity: flags.perplexity === undefined ? null : {

@@ -3,6 +3,7 @@ import { rateText } from "../bench/formats/tables.ts";
 import type { Report, Row } from "../bench/report.ts";
 import { bytes, count, duration, type Paint, table } from "./print.ts";
 import { counted } from "../engine/wording.ts";
+import { verifyTables } from "./verify_table.ts";
 
 const COLUMNS = [
   { title: "row" },
@@ -29,6 +30,7 @@ export function reportTable(report: Report, paint: Paint): string {
       } times the mean over ${moe.sampled_tokens} tokens\n`,
     );
   }
+  lines.push(verifyTables(report, paint));
   return lines.join("");
 }
 
@@ -73,6 +75,9 @@ function cellsOf(row: Row, paint: Paint): string[] {
 }
 
 function whyUnchecked({ check }: Row): string {
+  if (check.reference === "serial" && check.matched_tokens < check.compared_tokens) {
+    return "rounds gave other tokens than serial decode";
+  }
   if (check.repeatable === false) return "repetitions gave different tokens";
   if (check.first_divergence !== null) {
     return `chunked and one-row prefill differ from token ${check.first_divergence} on`;

@@ -75,6 +75,10 @@ function stopString(text: string, previous: readonly string[]): readonly string[
   return [...previous, text];
 }
 
+function draftTokens(text: string): number | "auto" {
+  return text === "auto" ? text : whole({ min: 1, max: 15, example: "3" })(text);
+}
+
 function bits(text: string): 4 | 8 {
   if (text === "4" || text === "8") return text === "4" ? 4 : 8;
   throw new InvalidArgumentError("Expected 4 or 8 bits.");
@@ -82,6 +86,7 @@ function bits(text: string): 4 | 8 {
 
 const KV_TYPES = ["f32", "f16", "bf16", "q8"] as const;
 const PHASES = ["decode", "prefill", "verify"] as const;
+const SPECULATIONS = ["off", "auto", "ngram", "mtp"] as const;
 const NO_STOPS: readonly string[] = [];
 const NO_PLAN: Plan = {};
 
@@ -118,6 +123,12 @@ export const FLAGS = {
     .argParser(whole({ min: 0, max: 2 ** 32 - 1, example: "42" })).default(0),
   stop: new Option("--stop <text>", "end before this text; repeatable")
     .argParser(stopString).default(NO_STOPS, "none"),
+  spec: new Option("--spec <drafter>", "verify drafts several at a time; the text stays the same")
+    .choices(SPECULATIONS).default("off"),
+  draftTokens: new Option(
+    "--draft-tokens <n|auto>",
+    "drafts of a round (default: auto with --spec auto, else 7 of n-grams, 2 of the MTP head)",
+  ).argParser(draftTokens),
   phase: new Option("--phase <phase>", "which tape").choices(PHASES).default("decode"),
   rows: new Option("--rows <n>", "tokens in one play")
     .argParser(whole({ min: 1, example: "4" })),

@@ -1,5 +1,5 @@
 /** Opens the device and the model that the flags name, with a progress bar. */
-import type { Device, EngineApi, Model } from "../engine/api_types.ts";
+import type { Device, EngineApi, Model, OpenModelOptions } from "../engine/api_types.ts";
 import type { Context } from "./context.ts";
 import type { ModelFlags } from "./flags.ts";
 import { noteTo, threadsNotes } from "./notes.ts";
@@ -12,7 +12,11 @@ export interface Opened extends Disposable {
 }
 
 /** The model goes before the device when the result is disposed. */
-export async function openModel(context: Context, flags: ModelFlags): Promise<Opened> {
+export async function openModel(
+  context: Context,
+  flags: ModelFlags,
+  draftHead: OpenModelOptions["draftHead"] = false,
+): Promise<Opened> {
   const engine = await context.engine(), note = noteTo(context);
   for (const line of threadsNotes(flags.device, flags.threads)) note(line);
   using opening = new DisposableStack();
@@ -26,6 +30,7 @@ export async function openModel(context: Context, flags: ModelFlags): Promise<Op
       env: context.env,
       quantize: flags.quantize,
       plan: flags.plan,
+      draftHead,
       onProgress: (p) => bar.update(p),
       onNote: (line) => {
         bar[Symbol.dispose]();

@@ -8,9 +8,21 @@ import type { KvType } from "../kernels/models/forward.ts";
 import type { Sampling } from "./generation_config.ts";
 import type { LoadedModel } from "./model.ts";
 import type { Session, SessionOptions } from "./session.ts";
+import type { Drafter } from "./speculate/drafter.ts";
+import type { RoundsReport } from "./speculate/rounds.ts";
 import type { SyntheticOptions } from "./synthetic/load.ts";
 
-export type { Device, DeviceInfo, DeviceKind, KvType, Sampling, Session, SessionOptions };
+export type {
+  Device,
+  DeviceInfo,
+  DeviceKind,
+  Drafter,
+  KvType,
+  RoundsReport,
+  Sampling,
+  Session,
+  SessionOptions,
+};
 export type Model = LoadedModel;
 
 export type Phase = "decode" | "prefill" | "verify";
@@ -43,11 +55,21 @@ export interface OpenModelOptions {
   readonly quantize?: 4 | 8;
   /** Overrides single switches of the model's plan; unknown names are refused. */
   readonly plan?: Plan;
+  /** Loads the MTP draft head too; a checkpoint without one is refused unless it is optional. */
+  readonly draftHead?: boolean | "optional";
   /** Makes random weights for the named architecture instead of reading a checkpoint. */
   readonly synthetic?: SyntheticOptions;
   readonly onProgress?: (p: Progress) => void;
   /** Receives what a user should know before using the model, a line at a time. */
   readonly onNote?: (line: string) => void;
+}
+
+/** Drafts that the model verifies several at a time; what is generated does not change. */
+export interface Speculation {
+  /** `auto`: the MTP head where the session feeds it, else n-grams of the text so far. */
+  readonly drafter: "off" | "auto" | "ngram" | "mtp" | Drafter;
+  /** Drafts of each round; `auto`, the default of drafter `auto`, goes by measured times and acceptance. */
+  readonly drafts?: number | "auto";
 }
 
 export interface GenerateOptions {
@@ -56,6 +78,7 @@ export interface GenerateOptions {
   readonly sampling: Sampling;
   readonly stopIds: readonly number[];
   readonly stopStrings: readonly string[];
+  readonly speculation?: Speculation;
   /** Aborting ends the text in good order: the result says `interrupted`. */
   readonly signal?: AbortSignal;
 }
@@ -84,6 +107,8 @@ export interface GenerateResult {
   readonly decodeIntervals: number;
   /** Time of exactly those intervals. */
   readonly decodeNs: number | bigint;
+  /** What speculation came to, where there was any. */
+  readonly rounds?: RoundsReport;
 }
 
 export interface ExplainOptions {

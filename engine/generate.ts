@@ -4,6 +4,8 @@
  */
 import type { GenerateOptions, GeneratePiece, GenerateResult, StopReason } from "./api_types.ts";
 import type { Session } from "./session.ts";
+import type { Rounds, RoundsReport } from "./speculate/rounds.ts";
+import { roundsFor } from "./speculate/speculation.ts";
 import { StopMatcher } from "./stop.ts";
 import type { HALT } from "../kernels/step.ts";
 
@@ -65,6 +67,22 @@ class TextRun {
   }
 }
 
+/** How a run is played: a token at a time or by speculative rounds. */
+type Player = Pick<Rounds, "prefill" | "take" | "next"> & { readonly report?: RoundsReport };
+
+function playerOf(session: Session, { speculation, prompt }: GenerateOptions): Player {
+  const rounds = roundsFor(session, speculation);
+  rounds?.begin(prompt);
+  return rounds ?? {
+    prefill: (ids, signal) => session.prefill(ids, signal),
+    take: () => session.take(),
+    next: async (tokens) => {
+      const halt = await session.decode(tokens);
+      return { ids: session.take(), halt };
+    },
+  };
+}
+
 function nowNs(): number {
   return Math.round(performance.now() * 1e6);
 }
@@ -80,35 +98,29 @@ export async function* generate(
   const { signal } = options;
   const run = new TextRun(session, options);
   const prompt = Uint32Array.from(options.prompt);
+  const player = playerOf(session, options);
   session.begin({
     sampling: options.sampling,
     stopIds: options.stopIds,
     limit: Math.max(1, options.maxTokens),
   });
   const start = nowNs(), before = session.pos;
-  if (options.maxTokens > 0) await session.prefill(prompt, signal);
+  if (options.maxTokens > 0) await player.prefill(prompt, signal);
   const first = nowNs();
   // Fewer than the prompt has where the prefill was interrupted.
   const promptTokens = options.maxTokens > 0 ? session.pos - before : prompt.length;
   let last = first, produced = 0, perCall = 1;
   let halt: StopReason | null = options.maxTokens > 0 ? null : "max_tokens";
+  let ids = player.take(), state = session.halted();
   while (!halt && !run.stopped) {
-    const ids = session.take();
     produced += ids.length;
     last = nowNs();
     if (ids.length) yield run.push(ids);
-    halt = signal?.aborted ? "interrupted" : REASON[session.halted()];
+    halt = signal?.aborted ? "interrupted" : REASON[state];
     if (halt || run.stopped) break;
     const called = performance.now();
-    const state = await session.decode(perCall);
+    ({ ids, halt: state } = await player.next(perCall));
     if (performance.now() - called < CALL_MS) perCall = Math.min(perCall * 2, TOKENS_PER_CALL_MAX);
-    if (state !== "running") {
-      const rest = session.take();
-      produced += rest.length;
-      last = nowNs();
-      yield run.push(rest);
-      halt = REASON[state];
-    }
   }
   const tail = run.end();
   if (tail.text) yield tail;
@@ -121,5 +133,6 @@ export async function* generate(
     ttftNs: first - start,
     decodeIntervals: Math.max(0, produced - 1),
     decodeNs: last - first,
+    ...player.report && { rounds: player.report },
   };
 }

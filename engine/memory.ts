@@ -18,13 +18,18 @@ export function sessionBytes(
   ctx: number,
   kv: KvType,
   prefillRows: number,
+  draftHead = false,
 ): SessionBytes {
-  const shape = { ctx, kv, plan: model.plan, output: "sample" } as const;
+  const head = draftHead ? { head: true } as const : {};
+  const shape = { ctx, kv, plan: model.plan, output: "sample", ...head } as const;
+  const c = model.config;
+  // The head caches like one more layer of attention.
+  const cached = draftHead ? { ...c, layerKinds: [...c.layerKinds, "attention" as const] } : c;
   const rows = Math.min(prefillRows, ctx);
   const decode = planForward(model, { ...shape, rows: 1, keys: ctx });
   const prefill = planForward(model, { ...shape, rows, keys: ctx });
   return {
-    kvBytes: kvBytesPerToken(model.config, kv) * ctx,
+    kvBytes: kvBytesPerToken(cached, kv) * ctx,
     stateBytes: stateBytes(model.config),
     scratchBytes: Math.max(decode.scratchBytes, prefill.scratchBytes),
   };
@@ -39,8 +44,9 @@ export function checkMemory(
   ctx: number,
   kv: KvType,
   prefillRows: number,
+  draftHead = false,
 ): void {
-  const need = sessionBytes(model, ctx, kv, prefillRows);
+  const need = sessionBytes(model, ctx, kv, prefillRows, draftHead);
   const bytes = need.kvBytes + need.stateBytes + need.scratchBytes;
   refuseUnlessFree(
     bytes,

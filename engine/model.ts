@@ -96,6 +96,10 @@ export class LoadedModel implements Disposable {
   get forms(): ReadonlyMap<string, WeightForm> {
     return this.weights.forms;
   }
+  /** Whether the weights of an MTP draft head were loaded. */
+  get hasDraftHead(): boolean {
+    return this.forms.has("mtp.fc");
+  }
   /** Bytes of weights as kernels read them. */
   get bytes(): number {
     return this.weights.bytes;
@@ -135,13 +139,13 @@ export async function openModel(
   nameOrPath: string,
   options: OpenModelOptions,
 ): Promise<LoadedModel> {
-  const { device, env, quantize, onProgress, onNote } = options;
+  const { device, env, quantize, draftHead, onProgress, onNote } = options;
   const plan = planWith(device.info.kind, options.plan);
   if (options.synthetic) return await openSynthetic(nameOrPath, options, plan);
   const { path, note } = await resolveModel(nameOrPath, env);
   if (note) onNote?.(note);
   const checkpoint = await openCheckpoint(path);
-  const weightPlan = planWeights(checkpoint, quantize ? { quantize } : {});
+  const weightPlan = planWeights(checkpoint, { quantize, draftHead });
   const values = await checkValues(weightPlan);
   if (values.damage.length > 0) throw damageError(path, values.damage);
   for (const line of [...weightPlan.warnings, ...values.warnings]) onNote?.(line);
@@ -159,10 +163,14 @@ export async function openModel(
 
 async function openSynthetic(
   name: string,
-  { device, env, quantize, synthetic, onProgress, onNote }: OpenModelOptions,
+  { device, env, quantize, synthetic, draftHead, onProgress, onNote }: OpenModelOptions,
   plan: Plan,
 ): Promise<LoadedModel> {
-  const model = await syntheticModel(name, { ...synthetic, bits: quantize }, env);
+  const model = await syntheticModel(
+    name,
+    { ...synthetic, bits: quantize, draftHead: !!draftHead },
+    env,
+  );
   const { config, options, note } = model;
   if (note) onNote?.(note);
   const weights = await synthesise(device, model, name, onProgress);

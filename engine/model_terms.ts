@@ -2,4 +2,4 @@
 export { type Format, isAffine, parseAffine } from "../kernels/formats/affine.ts";
 export { randomWord } from "../kernels/formats/random.ts";
 export { type Plan, ROWS_MAX } from "../kernels/models/forward.ts";
-export { weightList } from "../kernels/models/qwen35_config.ts";
+export { weightList } from "../kernels/models/qwen35_weights.ts";

@@ -2,8 +2,6 @@
  * One timeline of tokens: its caches, its position, and the plays that move it. Owns prefill in chunks,
  * decode in runs of tokens, and reading results back; knows no text.
  */
-import { readRing } from "../ffi/abi/handle.ts";
-import type { Memory } from "../ffi/abi/handle.ts";
 import {
   type ForwardShape,
   type KvType,
@@ -11,14 +9,14 @@ import {
   type Plan,
   ROWS_MAX,
 } from "../kernels/models/forward.ts";
-import { ATTN_BLOCK, HALT, type HaltReason, STEP, STEP_WORDS, STOPS_MAX } from "../kernels/step.ts";
+import { ATTN_BLOCK, DRAFTS_MAX, HALT, type HaltReason, STEP } from "../kernels/step.ts";
 import { AXIS_MAX } from "../ffi/abi/layout.ts";
 import { UserError } from "./errors.ts";
-import type { Sampling } from "./generation_config.ts";
 import { checkMemory } from "./memory.ts";
 import type { LoadedModel } from "./model.ts";
 import { isRecurrent, type ReadyTape, SessionState, type Snapshot } from "./state.ts";
-import { counted } from "./wording.ts";
+import { type RoundCounts, type RunOptions, StepBlock } from "./step_block.ts";
+import { refuseOverflow, refuseUnknown } from "./token_checks.ts";
 
 export interface SessionOptions {
   /** Positions to allocate; default: 4096 or `room`, at most the model's own maximum. */
@@ -31,24 +29,27 @@ export interface SessionOptions {
   readonly prefillRows?: number;
   /** Allows more positions than the model was made for: where time counts and not what it says. */
   readonly stretch?: boolean;
+  /** Feeds the model's MTP head with every token, so that rounds can let it draft. */
+  readonly draftHead?: boolean;
 }
 
 export const CTX_DEFAULT = 4096;
 export const PREFILL_ROWS_DEFAULT = 512;
-const U32_MAX = 2 ** 32 - 1;
 
-/** What a run of sampled tokens obeys. */
-export interface RunOptions {
-  readonly sampling: Sampling;
-  readonly stopIds: readonly number[];
-  /** Tokens that may be produced before the device halts by itself. */
-  readonly limit: number;
-}
-
-type Taps = Pick<ForwardShape, "tapLayers" | "tapRouting" | "givenRouting"> & {
+type Taps = Pick<ForwardShape, "tapLayers" | "tapRouting" | "givenRouting" | "tapHead"> & {
   /** Instead of the model's own. */
   readonly plan?: Plan;
+  /** Drafts that the head is to leave behind the play. */
+  readonly drafts?: number;
 };
+
+/** The form of a speculative round. */
+export interface RoundShape {
+  /** The last token and the drafts behind it, at most ROWS_MAX. */
+  readonly rows: number;
+  /** Drafts that the head makes for the next round; the session needs one then. Default 0. */
+  readonly drafts?: number;
+}
 
 export interface ForwardOptions extends Taps {
   /** The token after the last id. */
@@ -62,28 +63,37 @@ export function keyBucket(keys: number, ctx: number): number {
   return Math.min(bucket, Math.max(ctx, ATTN_BLOCK));
 }
 
+export type { RunOptions };
+
 export class Session implements Disposable {
   readonly ctx: number;
   readonly kv: KvType;
   readonly prefillRows: number;
+  readonly draftHead: boolean;
   readonly #state: SessionState;
+  readonly #step: StepBlock;
   #pos = 0;
-  #first = 0;
-  #taken = 0;
+  /** Whether the drafts that the step block counts are ones for the present position. */
+  #drafted = false;
 
   constructor(readonly model: LoadedModel, options: SessionOptions = {}) {
     const { contextMax } = model.config;
     this.ctx = options.ctx ?? Math.min(Math.max(CTX_DEFAULT, options.room ?? 0), contextMax);
     this.kv = options.kv ?? "f16";
     this.prefillRows = options.prefillRows ?? PREFILL_ROWS_DEFAULT;
+    this.draftHead = options.draftHead ?? false;
+    if (this.draftHead && !model.hasDraftHead) {
+      throw new UserError(`${model.name} was opened without its MTP draft head.`);
+    }
     const most = options.stretch ? Math.max(contextMax, AXIS_MAX) : contextMax;
     if (!Number.isInteger(this.ctx) || this.ctx < 1 || this.ctx > most) {
       throw new UserError(
         `Context of ${this.ctx} tokens: ${model.name} takes 1 to ${contextMax}. Give --ctx a number in that range.`,
       );
     }
-    checkMemory(model, this.ctx, this.kv, this.prefillRows);
+    checkMemory(model, this.ctx, this.kv, this.prefillRows, this.draftHead);
     this.#state = new SessionState(model);
+    this.#step = new StepBlock(this.#state, this.ctx, model.vocabUsed);
     // The decode tape names every state tensor; making it now fails early and outside any timing.
     this.#tape(1, 1, "sample");
     this.reset();
@@ -93,7 +103,6 @@ export class Session implements Disposable {
   get pos(): number {
     return this.#pos;
   }
-
   /** Bytes of caches, recurrent state, results and scratch. */
   get bytes(): number {
     return this.#state.bytes;
@@ -109,91 +118,112 @@ export class Session implements Disposable {
       }
     }
     this.#pos = 0;
-    this.#step.stepWrite(0, new Uint32Array(STEP_WORDS));
-    this.#write(STEP.ctx, this.ctx);
-    this.#write(STEP.vocabUsed, this.model.vocabUsed);
+    this.#step.clear();
   }
 
   /** Sets what the next sampled tokens obey and clears the halt. */
   begin(run: RunOptions): void {
-    const words = new Uint32Array(STEP_WORDS), floats = new Float32Array(words.buffer);
-    const { sampling: s } = run;
-    const stops = [...new Set(run.stopIds)];
-    if (stops.length > STOPS_MAX) {
-      throw new UserError(`${stops.length} stop tokens: at most ${STOPS_MAX} can be given.`);
-    }
-    words[STEP.pos] = this.#pos;
-    words[STEP.limit] = Math.min(run.limit, U32_MAX);
-    words[STEP.ctx] = this.ctx;
-    words[STEP.vocabUsed] = this.model.vocabUsed;
-    words[STEP.seedLo] = s.seed >>> 0;
-    words[STEP.seedHi] = Math.floor(s.seed / 2 ** 32) >>> 0;
-    floats[STEP.temperature] = s.temperature;
-    words[STEP.topK] = Math.min(s.topK, U32_MAX);
-    floats[STEP.topP] = s.topP;
-    floats[STEP.minP] = s.minP;
-    floats[STEP.repeatPenalty] = s.repeatPenalty;
-    words[STEP.repeatWindow] = s.repeatWindow;
-    words[STEP.stops] = stops.length;
-    words.set(stops, STEP.stopIds);
-    this.#step.stepWrite(0, words);
-    this.#taken = 0;
+    this.#step.begin(this.#pos, run);
+    this.#drafted = false;
   }
 
-  /** Runs `ids` through the model in chunks and samples the token after them. Needs begin(). */
-  async prefill(ids: Uint32Array<ArrayBuffer>, signal?: AbortSignal): Promise<void> {
-    this.#refuseOverflow(ids.length);
-    this.#refuseUnknown(ids);
-    this.#history.write(this.#pos * 4, ids);
+  /**
+   * Runs `ids` through the model in chunks and samples the token after them; the head then drafts `drafts`
+   * tokens. Needs begin().
+   */
+  async prefill(
+    ids: Uint32Array<ArrayBuffer>,
+    signal?: AbortSignal,
+    drafts = 0,
+  ): Promise<void> {
+    this.#refuse(ids);
+    this.#refuseDrafts(drafts);
+    this.#step.place(this.#pos, ids);
+    this.#drafted = false;
     for (let at = 0; at < ids.length && !signal?.aborted;) {
       const rows = Math.min(this.prefillRows, ids.length - at);
       const last = at + rows === ids.length;
-      await this.#tape(rows, this.#pos + rows, last ? "sample" : "none").loaded.playAsync(1);
+      const tape = last
+        ? this.#tape(rows, this.#pos + rows, "sample", { drafts })
+        : this.#tape(rows, this.#pos + rows, "none");
+      await tape.loaded.playAsync(1);
       this.#pos += rows;
       at += rows;
-      if (last) this.#first = this.#pos;
+      if (last) this.#step.firstAt(this.#pos);
+      this.#drafted = last && drafts > 0;
     }
   }
 
   /** Makes `id` the token that the next decode goes on from, where none was sampled. Needs begin(). */
   place(id: number): void {
-    this.#refuseOverflow(1);
-    this.#history.write(this.#pos * 4, Uint32Array.of(id));
-    this.#first = this.#pos + 1;
+    refuseOverflow(this.model, this.ctx, this.#pos, 1);
+    this.#step.place(this.#pos, Uint32Array.of(id));
+    this.#step.firstAt(this.#pos + 1);
+    this.#drafted = false;
   }
 
-  /** Decodes up to `n` more tokens; returns why the device stopped, "running" when it did not. */
-  async decode(n: number): Promise<HaltReason> {
+  /**
+   * Decodes up to `n` more tokens, and lets the head draft behind each where `drafts` says so; returns why
+   * the device stopped, "running" when it did not.
+   */
+  async decode(n: number, drafts = 0): Promise<HaltReason> {
+    this.#refuseDrafts(drafts);
     const room = Math.min(n, this.ctx - this.#pos);
     // A player that samples nothing never halts by itself.
     if (room <= 0) return this.#pos < this.ctx ? this.halted() : "contextFull";
-    const played = await this.#tape(1, this.#pos + room, "sample").loaded.playAsync(room);
+    this.#drafted = false;
+    const tape = this.#tape(1, this.#pos + room, "sample", { drafts });
+    const played = await tape.loaded.playAsync(room);
     this.#pos += played;
+    this.#drafted = drafts > 0;
     return this.halted();
+  }
+
+  /** Gives the next round its drafts: tokens that may follow the last one. As many as fit are taken. */
+  draft(ids: readonly number[]): void {
+    refuseUnknown(this.model, Uint32Array.from(ids));
+    this.#step.draft(this.#pos, ids);
+    this.#drafted = true;
+  }
+
+  /** The drafts that the next round will verify: those of draft() or of the head. */
+  drafts(): Uint32Array<ArrayBuffer> {
+    return this.#drafted ? this.#step.drafts(this.#pos) : new Uint32Array(0);
+  }
+
+  /**
+   * Plays up to `n` speculative rounds in one call; each verifies the drafts that stand behind the position,
+   * those of draft() or of the head. Tokens, states and caches come out as decode() makes them. Returns why
+   * the device stopped.
+   */
+  async rounds(n: number, { rows, drafts = 0 }: RoundShape): Promise<HaltReason> {
+    this.#refuseDrafts(drafts);
+    const before = this.#pos, most = Math.min(n, this.ctx - before);
+    if (most <= 0) return before < this.ctx ? this.halted() : "contextFull";
+    if (!this.#drafted) this.#step.draft(before, []);
+    this.#drafted = false;
+    const keys = Math.min(before + most * rows, this.ctx);
+    const tape = this.#tape(rows, keys, "round", { drafts });
+    const played = await tape.loaded.playAsync(most);
+    // A player that computes nothing moves no position.
+    this.#pos = Math.max(this.#step.read(STEP.pos, 1)[0], before + played);
+    this.#drafted = drafts > 0;
+    return this.halted();
+  }
+
+  /** What rounds came to since begin(). */
+  counts(): RoundCounts {
+    return this.#step.counts();
   }
 
   /** Why the device stopped sampling. */
   halted(): HaltReason {
-    const [halt] = this.#read(STEP.halt, 1);
-    return (Object.keys(HALT) as HaltReason[]).find((k) => HALT[k] === halt) ?? "running";
+    return this.#step.halted();
   }
 
   /** Tokens sampled since begin() that were not taken yet. */
   take(): Uint32Array {
-    const buffer = new Uint32Array(256), out: number[] = [];
-    for (;;) {
-      const n = readRing(this.#step, this.#history, this.#first, this.#taken, buffer);
-      if (n === 0) break;
-      out.push(...buffer.subarray(0, n));
-      this.#taken += n;
-    }
-    // A token sampled for the position just behind the context has no place in the history.
-    const [produced] = this.#read(STEP.produced, 1);
-    if (produced > this.#taken) {
-      out.push(this.#read(STEP.sampled, 1)[0]);
-      this.#taken = produced;
-    }
-    return Uint32Array.from(out);
+    return this.#step.take();
   }
 
   /**
@@ -202,7 +232,7 @@ export class Session implements Disposable {
    */
   async forward(
     ids: Uint32Array<ArrayBuffer>,
-    output: Exclude<Output, "sample">,
+    output: Exclude<Output, "sample" | "round">,
     options: ForwardOptions = {},
   ): Promise<Float32Array<ArrayBuffer>> {
     await this.run(ids, output, options);
@@ -213,16 +243,16 @@ export class Session implements Disposable {
   /** As forward, but leaves the results on the device. */
   async run(
     ids: Uint32Array<ArrayBuffer>,
-    output: Exclude<Output, "sample">,
+    output: Exclude<Output, "sample" | "round">,
     options: ForwardOptions = {},
   ): Promise<void> {
-    this.#refuseOverflow(ids.length);
-    this.#refuseUnknown(ids);
-    this.#history.write(this.#pos * 4, ids);
+    this.#refuse(ids);
+    this.#step.place(this.#pos, ids);
     if (options.next !== undefined && this.#pos + ids.length < this.ctx) {
-      this.#history.write((this.#pos + ids.length) * 4, Uint32Array.of(options.next));
+      this.#step.place(this.#pos + ids.length, Uint32Array.of(options.next));
     }
-    this.#write(STEP.halt, HALT.running);
+    this.#step.write(STEP.halt, HALT.running);
+    this.#drafted = (options.drafts ?? 0) > 0;
     const rows = ids.length;
     await this.#tape(rows, this.#pos + rows, output, options).loaded.playAsync(1);
     this.#pos += rows;
@@ -264,9 +294,9 @@ export class Session implements Disposable {
     return out;
   }
 
-  /** Keeps the present position and recurrent state; restore it as often as wanted. */
+  /** Keeps the present position, its token and the recurrent state; restore it as often as wanted. */
   snapshot(): Snapshot {
-    return this.#state.snapshot(this.#pos);
+    return this.#state.snapshot(this.#pos, this.#step.mark(this.#pos));
   }
 
   /**
@@ -276,69 +306,42 @@ export class Session implements Disposable {
   restore(snapshot: Snapshot): void {
     this.#state.restore(snapshot);
     this.#pos = snapshot.pos;
-    this.#write(STEP.pos, this.#pos);
-    this.#write(STEP.halt, HALT.running);
+    this.#step.goBack(snapshot.pos, snapshot.run);
+    this.#drafted = false;
   }
 
   /** The tape that a play of this kind uses; recorded and loaded if it is new. */
-  tapeFor(rows: number, keys: number, output: Output): ReadyTape {
-    return this.#tape(rows, keys, output);
+  tapeFor(rows: number, keys: number, output: Output, drafts = 0): ReadyTape {
+    return this.#tape(rows, keys, output, { drafts });
   }
 
   #tape(rows: number, keys: number, output: Output, taps: Taps = {}): ReadyTape {
+    const { plan = this.model.plan, drafts = 0, ...others } = taps;
+    // The head's own steps see keys behind those of the rows.
+    const seen = Math.min(keys + drafts, this.ctx);
     const shape: ForwardShape = {
       rows,
       ctx: this.ctx,
-      keys: rows <= ROWS_MAX ? keyBucket(keys, this.ctx) : this.ctx,
+      keys: rows <= ROWS_MAX ? keyBucket(seen, this.ctx) : this.ctx,
       kv: this.kv,
       output,
-      plan: taps.plan ?? this.model.plan,
-      ...(taps.tapLayers === undefined ? {} : { tapLayers: taps.tapLayers }),
-      ...(taps.tapRouting ? { tapRouting: true } : {}),
-      ...(taps.givenRouting ? { givenRouting: true } : {}),
+      plan,
+      ...(this.draftHead && taps.tapLayers === undefined ? { head: true } : {}),
+      ...(drafts > 0 ? { drafts } : {}),
+      ...others,
     };
     return this.#state.tape(shape);
   }
 
-  #refuseOverflow(tokens: number): void {
-    if (tokens < 1) throw new UserError("The prompt has no tokens. Give some text.");
-    const end = this.#pos + tokens, { contextMax } = this.model.config;
-    if (end <= this.ctx) return;
-    throw new UserError(
-      `${counted(end, "token does", "tokens do")} not fit into a context of ${this.ctx}. ` +
-        (end < contextMax
-          ? `Give --ctx at least ${end + 1} (the model's maximum is ${contextMax}).`
-          : `Give a shorter text: the model's maximum is ${contextMax}.`),
-    );
+  #refuseDrafts(drafts: number): void {
+    if (drafts === 0) return;
+    if (!this.draftHead) throw new Error("Only a session with the MTP head can let it draft");
+    if (drafts > DRAFTS_MAX) throw new RangeError(`${drafts} drafts: at most ${DRAFTS_MAX}`);
   }
 
-  /** A tokenizer of another model may name rows that the embedding does not have. */
-  #refuseUnknown(ids: Uint32Array): void {
-    const { vocab } = this.model.config;
-    const id = ids.find((n) => n >= vocab);
-    if (id === undefined) return;
-    throw new UserError(
-      `Token ${id} is not one of ${this.model.name}, which has ${vocab}. ` +
-        `Use the tokenizer.json that was published with the tensors.`,
-    );
-  }
-
-  get #step(): Memory {
-    return this.#state.memory("step", STEP_WORDS * 4);
-  }
-
-  get #history(): Memory {
-    return this.#state.memory("history", this.ctx * 4);
-  }
-
-  #read(word: number, n: number): Uint32Array {
-    const out = new Uint32Array(n);
-    this.#step.stepRead(word, out);
-    return out;
-  }
-
-  #write(word: number, value: number): void {
-    this.#step.stepWrite(word, Uint32Array.of(value));
+  #refuse(ids: Uint32Array): void {
+    refuseOverflow(this.model, this.ctx, this.#pos, ids.length);
+    refuseUnknown(this.model, ids);
   }
 
   [Symbol.dispose](): void {

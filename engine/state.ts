@@ -9,6 +9,7 @@ import { Tape } from "../ffi/tape/tape.ts";
 import type { LoadedModel } from "./model.ts";
 import type { ForwardShape } from "../kernels/models/forward.ts";
 import { recordForward } from "../kernels/models/qwen35.ts";
+import type { RunMark } from "./step_block.ts";
 
 /** A tape in native memory with what it was made from. */
 export interface ReadyTape {
@@ -18,20 +19,49 @@ export interface ReadyTape {
   readonly loaded: LoadedTape;
 }
 
-/** A position with the recurrent state that belongs to it. Caches only need their length. */
+/** Copies of the recurrent state, freed with the last handle that shares them. */
+interface SharedCopies {
+  readonly memories: ReadonlyMap<string, Memory>;
+  handles: number;
+}
+
+/**
+ * A position with the recurrent state that belongs to it; caches only need their length. Never changes, so
+ * it may be restored again and again, and handles may share it.
+ */
 export class Snapshot implements Disposable {
+  #shared: SharedCopies | null;
+
   constructor(
     readonly owner: SessionState,
     readonly pos: number,
-    readonly copies: ReadonlyMap<string, Memory>,
-  ) {}
+    readonly run: RunMark,
+    shared: SharedCopies,
+  ) {
+    this.#shared = shared;
+    shared.handles++;
+  }
+
+  get copies(): ReadonlyMap<string, Memory> {
+    if (!this.#shared) throw new Error("This snapshot has been disposed");
+    return this.#shared.memories;
+  }
 
   get bytes(): number {
     return [...this.copies.values()].reduce((n, m) => n + m.bytes, 0);
   }
 
+  /** Another handle on the same bytes, which stay until both are disposed. */
+  alias(): Snapshot {
+    if (!this.#shared) throw new Error("This snapshot has been disposed");
+    return new Snapshot(this.owner, this.pos, this.run, this.#shared);
+  }
+
   [Symbol.dispose](): void {
-    for (const m of this.copies.values()) m[Symbol.dispose]();
+    const shared = this.#shared;
+    this.#shared = null;
+    if (!shared || --shared.handles > 0) return;
+    for (const m of shared.memories.values()) m[Symbol.dispose]();
   }
 }
 
@@ -39,7 +69,7 @@ export class Snapshot implements Disposable {
 const TAPES_MAX = 32;
 
 /** State whose size differs from tape to tape: results that the host reads after a play. */
-const RESULTS = /^(logits|nll|x|normed|(ids|given)\.\d+)$/;
+const RESULTS = /^(logits|nll|x|normed|mtp\.(logits|normed)|(ids|given)\.\d+)$/;
 
 /** State that each token changes as a whole, as opposed to caches that only grow. */
 export function isRecurrent(name: string): boolean {
@@ -110,15 +140,17 @@ export class SessionState implements Disposable {
   }
 
   /** Copies the recurrent state of every layer. */
-  snapshot(pos: number): Snapshot {
-    const copies = new Map<string, Memory>();
+  snapshot(pos: number, run: RunMark): Snapshot {
+    using taking = new DisposableStack();
+    const memories = new Map<string, Memory>();
     for (const [name, memory] of this.#states) {
       if (!isRecurrent(name)) continue;
-      const copy = this.#device.alloc(memory.bytes);
+      const copy = taking.use(this.#device.alloc(memory.bytes));
       copy.copyFrom(0, memory, 0, memory.bytes);
-      copies.set(name, copy);
+      memories.set(name, copy);
     }
-    return new Snapshot(this, pos, copies);
+    taking.move();
+    return new Snapshot(this, pos, run, { memories, handles: 0 });
   }
 
   restore(snapshot: Snapshot): void {

@@ -52,6 +52,9 @@ import { normPair } from "./ops/norm_pair/op.ts";
 import { selectRow } from "./ops/select_row/op.ts";
 import { specAccept } from "./ops/spec_accept/op.ts";
 import { stepPlace } from "./ops/step_place/op.ts";
+import { attnTree } from "./ops/attn_tree/op.ts";
+import { normGemv } from "./ops/norm_gemv/op.ts";
+import { selectTopk } from "./ops/select_topk/op.ts";
 
 export const OPS: readonly Op[] = [
   rmsNorm as unknown as Op,
@@ -106,4 +109,7 @@ export const OPS: readonly Op[] = [
   selectRow as unknown as Op,
   specAccept as unknown as Op,
   stepPlace as unknown as Op,
+  attnTree as unknown as Op,
+  normGemv as unknown as Op,
+  selectTopk as unknown as Op,
 ];

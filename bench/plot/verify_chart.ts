@@ -28,6 +28,8 @@ import { MAX_SERIES, type Palette } from "./palette.ts";
 import type { DataTable, Drawing, LegendItem, PanelSize } from "./picture.ts";
 import { crowded } from "./rate_chart.ts";
 import { group, modelText, type Series, type Setting } from "./series.ts";
+import { curveAt } from "../verify_curves.ts";
+import { drawExperts } from "./experts_panel.ts";
 import { type Omission, refusalOf, select, type Source, type SourceRow } from "./source.ts";
 
 const SETTINGS: readonly Setting[] = ["depth", "chunk", "threads", "tokens", "seed"];
@@ -38,7 +40,7 @@ interface CostPoint extends Point {
   readonly limit: number | null;
 }
 
-interface Curve {
+export interface CostCurve {
   readonly label: string;
   readonly points: readonly CostPoint[];
 }
@@ -63,11 +65,10 @@ export function drawVerify(sources: readonly Source[]): Drawing {
       title: "Cost of verifying T tokens in one play",
       finding: finding(curves),
       legend: legend(curves, used),
-      panels: (size, palette) => [{
-        heading: null,
-        svg: drawCurves(curves, size, palette),
-        height: heightOf(size),
-      }],
+      panels: (size, palette) => [
+        { heading: null, svg: drawCurves(curves, size, palette), height: heightOf(size) },
+        ...drawExperts(curves, size, palette),
+      ],
       facts: [
         stepLine(rows),
         limitLine(rows),
@@ -105,7 +106,7 @@ function serialStep({ source, row }: SourceRow): Row | null {
     same.find((r) => r.kind === "verify" && r.params.rows === 1) ?? null;
 }
 
-function curveOf({ label, rows }: Series): Curve {
+function curveOf({ label, rows }: Series): CostCurve {
   const sorted = rows.toSorted((a, b) => a.row.params.rows! - b.row.params.rows!);
   return { label, points: sorted.map(costOf) };
 }
@@ -114,7 +115,7 @@ function curveOf({ label, rows }: Series): Curve {
 function costOf(entry: SourceRow): CostPoint {
   const { row } = entry, step = serialStep(entry)!;
   const rows = row.params.rows!, stepRate = step.stats!.median_tps!;
-  const cost = rows * stepRate / row.stats!.median_tps!;
+  const cost = sweptCost(entry) ?? rows * stepRate / row.stats!.median_tps!;
   const halves = row === step ? [0, 0] : [logHalf(row), logHalf(step)];
   const factor = halves.includes(null) ? null : Math.exp(Math.hypot(...halves as number[]));
   const limit = row.limit?.tps_limit;
@@ -130,13 +131,20 @@ function costOf(entry: SourceRow): CostPoint {
   };
 }
 
+/** What a sweep found for its rounds, which have steps of their own beside them. */
+function sweptCost({ source, row }: SourceRow): number | null {
+  const curve = row.rounds ? curveAt(source.report.rows, row) : null;
+  const point = curve?.points.find((p) => p.rows === row.params.rows);
+  return curve && point ? point.verifyNs / curve.stepNs : null;
+}
+
 /** Half of an interval's width as a logarithm; null where it is unknown or reaches zero. */
 function logHalf({ stats }: Row): number | null {
   const interval = stats!.ci95;
   return interval && interval[0] > 0 ? Math.log(interval[1] / interval[0]) / 2 : null;
 }
 
-function finding(curves: readonly Curve[]): string {
+function finding(curves: readonly CostCurve[]): string {
   const last = curves.flatMap((c) => c.points.slice(-1));
   const most = Math.max(...last.map((p) => p.x));
   const costs = last.filter((p) => p.x === most).map((p) => p.y);
@@ -158,7 +166,7 @@ function stepLine(rows: readonly SourceRow[]): string {
   return `V(T) / S: time of one play with T rows over the time S of ${step} at the same depth.`;
 }
 
-function legend(curves: readonly Curve[], rows: readonly SourceRow[]): LegendItem[] {
+function legend(curves: readonly CostCurve[], rows: readonly SourceRow[]): LegendItem[] {
   const limited = curves.some((c) => c.points.some((p) => p.limit !== null));
   const limit = curves.length === 1 ? "hardware limit" : "hardware limit of each";
   return [
@@ -173,7 +181,7 @@ function heightOf(size: PanelSize): number {
   return size.narrow ? 280 : 340;
 }
 
-function drawCurves(curves: readonly Curve[], size: PanelSize, palette: Palette): string {
+function drawCurves(curves: readonly CostCurve[], size: PanelSize, palette: Palette): string {
   const points = curves.flatMap((c) => c.points);
   const limits = points.flatMap((p) => p.limit ?? []);
   const top = 1.12 * Math.max(1, ...limits, ...points.map((p) => p.hi ?? p.y));
@@ -213,11 +221,11 @@ function drawCurves(curves: readonly Curve[], size: PanelSize, palette: Palette)
   });
 }
 
-function limitsOf(curve: Curve): LimitPoint[] {
+function limitsOf(curve: CostCurve): LimitPoint[] {
   return curve.points.flatMap(({ x, limit }) => limit === null ? [] : [{ x, limit }]);
 }
 
-function tableOf(curves: readonly Curve[]): DataTable {
+function tableOf(curves: readonly CostCurve[]): DataTable {
   const rows = curves.flatMap((c) =>
     c.points.map(({ entry: { source, row }, ...p }) => [
       c.label,
@@ -228,9 +236,13 @@ function tableOf(curves: readonly Curve[]): DataTable {
       p.lo === null ? "-" : `${p.lo.toFixed(3)} to ${p.hi!.toFixed(3)}`,
       String(row.stats!.n),
       p.limit === null ? "-" : p.limit.toFixed(3),
+      row.moe ? row.moe.distinct_experts_mean.toFixed(1) : "-",
       row.validity.verdict,
     ])
   );
-  const head = ["series", "row", "model", "T", "V(T)/S", "95% CI", "n", "limit", "verdict"];
+  const head = [
+    ...["series", "row", "model", "T", "V(T)/S", "95% CI", "n", "limit", "experts"],
+    "verdict",
+  ];
   return { head, rows };
 }

@@ -6,12 +6,8 @@
 import { type AffineFormat, type Format, weightBytes } from "../../kernels/formats/affine.ts";
 import { q8RowBytes } from "../../kernels/formats/q8.ts";
 import type { KvType } from "../../kernels/models/forward.ts";
-import {
-  convChannels,
-  type ModelConfig,
-  weightList,
-  type WeightSpec,
-} from "../../kernels/models/qwen35_config.ts";
+import type { ModelConfig } from "../../kernels/models/qwen35_config.ts";
+import { convChannels, weightList, type WeightSpec } from "../../kernels/models/qwen35_weights.ts";
 
 /** Format of each weight as kernels see it. */
 export type FormatOf = (w: WeightSpec) => Format;

@@ -95,7 +95,7 @@ function singleFile(path: string): Listing {
   return { names: [name] };
 }
 
-/** The safetensors files of a folder: those of its index, else model*.safetensors, else the only one. */
+/** The safetensors files of a folder: those of its index, else model* and mtp*, else the only one. */
 async function listFolder(folder: string): Promise<Listing> {
   const all: string[] = [];
   for await (const entry of Deno.readDir(folder)) all.push(entry.name);
@@ -122,7 +122,8 @@ function unlisted(folder: string, all: readonly string[]): string[] {
   const found = all.filter((n) => n.endsWith(".safetensors"));
   const whole = found.includes("model.safetensors");
   const model = found.filter((n) => n.startsWith("model") && !(whole && SHARD.test(n)));
-  const names = model.length ? model : found;
+  const heads = found.filter((n) => n.startsWith("mtp"));
+  const names = model.length ? [...model, ...heads] : found;
   if (names.length === 0 || (names.length > 1 && model.length === 0)) {
     const other = all.find((n) => /\.(bin|pt|pth|gguf|npz)$/.test(n));
     const what = names.length

@@ -2,7 +2,7 @@
  * The tensors of a checkpoint gathered by the weight that they belong to: values or codes, scales and
  * biases of one module side by side. Checks no shapes.
  */
-import { type Part, recognise } from "./names.ts";
+import { type Part, type Place, recognise } from "./names.ts";
 import type { SafetensorsFile, StoredTensor } from "./safetensors.ts";
 
 export interface TensorAt extends StoredTensor {
@@ -29,7 +29,8 @@ export interface Inventory {
   readonly repeated: readonly TensorAt[];
 }
 
-export function takeInventory(files: readonly SafetensorsFile[]): Inventory {
+/** `draftHead`: the tensors of the MTP head are weights like the others, not skipped. */
+export function takeInventory(files: readonly SafetensorsFile[], draftHead = false): Inventory {
   const modules = new Map<string, Map<number, Module>>();
   const skipped = { vision: [], "draft head": [], derived: [] } as Record<SkippedKind, TensorAt[]>;
   const unknown: TensorAt[] = [], repeated: TensorAt[] = [];
@@ -37,9 +38,16 @@ export function takeInventory(files: readonly SafetensorsFile[]): Inventory {
     const tensor of files.flatMap((f, file) => [...f.tensors.values()].map((t) => ({ ...t, file })))
   ) {
     const known = recognise(tensor.name);
-    if (known.kind === "unknown") unknown.push(tensor);
-    else if (known.kind !== "weight") skipped[known.kind].push(tensor);
-    else if (!place(modules, tensor, known)) repeated.push(tensor);
+    const at = known.kind === "weight"
+      ? known
+      : known.kind === "draft head" && draftHead
+      ? known.place
+      : undefined;
+    if (at) {
+      if (!place(modules, tensor, at)) repeated.push(tensor);
+    } else if (known.kind === "unknown" || known.kind === "weight") unknown.push(tensor);
+    else if (known.kind === "draft head" && draftHead) unknown.push(tensor);
+    else skipped[known.kind].push(tensor);
   }
   const sorted = new Map<string, Module[]>();
   for (const [name, byExpert] of modules) {
@@ -48,13 +56,11 @@ export function takeInventory(files: readonly SafetensorsFile[]): Inventory {
   return { modules: sorted, skipped, unknown, repeated };
 }
 
-type Weight = Extract<ReturnType<typeof recognise>, { kind: "weight" }>;
-
 /** False when the place is taken, by the same name in another file or under another prefix. */
 function place(
   modules: Map<string, Map<number, Module>>,
   tensor: TensorAt,
-  { name, part, expert }: Weight,
+  { name, part, expert }: Place,
 ): boolean {
   const byExpert = modules.get(name) ?? new Map<number, Module>();
   modules.set(name, byExpert);

@@ -15,7 +15,8 @@ export interface NormStorage {
 
 /** Canonical norms that a centred file stores without their 1; the gated GDN norm is not one. */
 export function isShiftedNorm(name: string): boolean {
-  return /(^finalNorm|\.inputNorm|\.postNorm|\.attn\.[qk]Norm)$/.test(name);
+  return /(^finalNorm|^mtp\.(embedNorm|hiddenNorm|norm)|\.inputNorm|\.postNorm|\.attn\.[qk]Norm)$/
+    .test(name);
 }
 
 /**

@@ -8,18 +8,18 @@ import {
   type Format,
   isAffine,
 } from "../../kernels/formats/affine.ts";
+import type { ModelConfig } from "../../kernels/models/qwen35_config.ts";
 import {
-  type ModelConfig,
   weightList,
   type WeightRole,
   type WeightSpec,
-} from "../../kernels/models/qwen35_config.ts";
+} from "../../kernels/models/qwen35_weights.ts";
 import { firstFive, UserError } from "../errors.ts";
 import { counted } from "../wording.ts";
 import { type Difference, differenceError } from "./differences.ts";
 import type { Checkpoint } from "./folder.ts";
 import { type Inventory, type Module, takeInventory, type TensorAt } from "./inventory.ts";
-import { storedName } from "./names.ts";
+import { recognise, storedName } from "./names.ts";
 import { isShiftedNorm, type NormStorage, normStorage } from "./norms.ts";
 import { parseQuantization, type QuantizationRules } from "./quantization.ts";
 import { denseStorage, matrixStorage, type Misfit, type Stored } from "./storage.ts";
@@ -69,11 +69,14 @@ export interface WeightPlan {
 export interface PlanOptions {
   /** Dense matrices become affine codes of so many bits, in groups of 64. */
   readonly quantize?: 4 | 8;
+  /** The MTP head's weights too; a checkpoint without one is refused unless it is optional. */
+  readonly draftHead?: boolean | "optional";
 }
 
 /** Fits the tensors of a checkpoint to its config. Throws UserError with all differences at once. */
 export function planWeights(checkpoint: Checkpoint, options: PlanOptions = {}): WeightPlan {
-  const inventory = takeInventory(checkpoint.files);
+  const draftHead = wantsHead(checkpoint, options.draftHead);
+  const inventory = takeInventory(checkpoint.files, draftHead);
   const norms = normStorage(checkpoint.path, inventory, checkpoint.files);
   const planner = new Planner(
     checkpoint,
@@ -82,7 +85,7 @@ export function planWeights(checkpoint: Checkpoint, options: PlanOptions = {}): 
     !(norms instanceof UserError) && norms.centred,
     options.quantize,
   );
-  const weights = weightList(checkpoint.config).map((w) => planner.plan(w));
+  const weights = weightList(checkpoint.config, draftHead).map((w) => planner.plan(w));
   const found = planner.finish();
   if (found.length > 0) throw differenceError(checkpoint.path, checkpoint.config, found);
   if (norms instanceof UserError) throw norms;
@@ -97,6 +100,26 @@ export function planWeights(checkpoint: Checkpoint, options: PlanOptions = {}): 
     notes: notes(checkpoint.config, inventory, norms),
     draftTensors: inventory.skipped["draft head"].length,
   };
+}
+
+/** Whether the head is to be planned too. Throws UserError where there is none. */
+function wantsHead(
+  { path, config, files }: Checkpoint,
+  asked: PlanOptions["draftHead"],
+): boolean {
+  if (!asked) return false;
+  const layers = config.mtpLayers;
+  const heads = files.some((f) =>
+    [...f.tensors.keys()].some((name) => recognise(name).kind === "draft head")
+  );
+  if (layers === 1 && heads) return true;
+  if (asked === "optional") return false;
+  const what = layers > 1
+    ? `an MTP draft head of ${layers} layers`
+    : `no MTP draft head${layers === 1 ? ", though config.json names one" : ""}`;
+  throw new UserError(
+    `Checkpoint ${path} has ${what}; expected one of one layer (mtp.*). Use --spec ngram or off.`,
+  );
 }
 
 /** The format in which kernels see a planned weight. */

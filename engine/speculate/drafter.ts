@@ -61,6 +61,8 @@ export interface CallOutcome {
 export interface DraftPolicy {
   /** Drafts of each round of the next call, 0 to DRAFTS_MAX; 0 plays single tokens. */
   drafts(): number;
+  /** Tokens after which drafts() may say something else: the next call should not make many more. */
+  callTokens?(): number;
   /** Told after each call. */
   observe(call: CallOutcome): void;
 }

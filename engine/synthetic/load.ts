@@ -8,11 +8,8 @@ import { encodeTape, launchForm } from "../../ffi/tape/encode.ts";
 import { planTape } from "../../ffi/tape/plan.ts";
 import { Tape } from "../../ffi/tape/tape.ts";
 import { isAffine, packWeight, weightBytes } from "../../kernels/formats/affine.ts";
-import {
-  type ModelConfig,
-  weightList,
-  type WeightSpec,
-} from "../../kernels/models/qwen35_config.ts";
+import type { ModelConfig } from "../../kernels/models/qwen35_config.ts";
+import { weightList, type WeightSpec } from "../../kernels/models/qwen35_weights.ts";
 import { randomAffine } from "../../kernels/ops/random_affine/op.ts";
 import { type CacheEnv, resolveModel } from "../aliases.ts";
 import type { Progress } from "../api_types.ts";
@@ -27,6 +24,8 @@ export interface SyntheticOptions extends Reduction {
   readonly seed?: number;
   readonly bits?: 4 | 8;
   readonly routing?: Routing;
+  /** Makes an MTP head too. */
+  readonly draftHead?: boolean;
 }
 
 export interface SyntheticModel {
@@ -34,6 +33,7 @@ export interface SyntheticModel {
   readonly note?: string;
   readonly json: Readonly<Record<string, unknown>>;
   readonly config: ModelConfig;
+  readonly draftHead?: boolean;
   readonly options: Required<Pick<SyntheticOptions, "seed" | "bits" | "routing">> & Reduction;
 }
 
@@ -53,7 +53,8 @@ export async function syntheticModel(
     );
   }
   const all = { seed, bits, routing, layers, experts, vocab };
-  return { json, config, options: all, ...note && { note } };
+  const { draftHead } = options;
+  return { json, config, options: all, ...note && { note }, ...draftHead && { draftHead } };
 }
 
 async function configOf(
@@ -76,8 +77,8 @@ async function configOf(
 }
 
 /** Bytes of all weights as kernels read them. */
-export function syntheticBytes({ config, options }: SyntheticModel): number {
-  return weightList(config).reduce((sum, w) => {
+export function syntheticBytes({ config, options, draftHead }: SyntheticModel): number {
+  return weightList(config, draftHead).reduce((sum, w) => {
     const elements = w.shape.reduce((a, b) => a * b, 1);
     const { values, scales, biases } = weightBytes(recipeOf(config, w, options).format, elements);
     return sum + values + scales + biases;
@@ -99,7 +100,7 @@ export async function synthesise(
   );
   const made = new DeviceWeights(device);
   try {
-    const list = weightList(config);
+    const list = weightList(config, model.draftHead);
     for (const [i, w] of list.entries()) {
       await makeWeight(made, w, recipeOf(config, w, options));
       onProgress?.({ stage: "making weights", done: i + 1, total: list.length });

@@ -22,7 +22,8 @@ import {
   randomWord,
   unitStep,
 } from "../../kernels/formats/random.ts";
-import type { ModelConfig, WeightSpec } from "../../kernels/models/qwen35_config.ts";
+import type { ModelConfig } from "../../kernels/models/qwen35_config.ts";
+import type { WeightSpec } from "../../kernels/models/qwen35_weights.ts";
 import { mlxFormat } from "../checkpoint/facts.ts";
 
 /**

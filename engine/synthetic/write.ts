@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { type AffineFormat, packWeight, parseAffine } from "../../kernels/formats/affine.ts";
 import { numberToBf16 } from "../../kernels/formats/float.ts";
 import { fillRandomWords, randomScale } from "../../kernels/formats/random.ts";
-import { weightList, type WeightSpec } from "../../kernels/models/qwen35_config.ts";
+import { weightList, type WeightSpec } from "../../kernels/models/qwen35_weights.ts";
 import type { Progress } from "../api_types.ts";
 import { storedName } from "../checkpoint/names.ts";
 import {

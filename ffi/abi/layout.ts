@@ -47,7 +47,7 @@ export const DEVICE_KINDS = ["cpu", "null", "cuda", "metal", "emu"] as const;
 export type DeviceKind = (typeof DEVICE_KINDS)[number];
 /** Kinds that run a record as threadgroups of its .metal kernel; the others run tasks. */
 export const THREADGROUP_KINDS: readonly DeviceKind[] = ["cuda", "metal", "emu"];
-/** On these every slot begins at a multiple of so many bytes, for vector loads; read-only weights at less. */
+/** On these a slot begins at a multiple of so many bytes, for vector loads; read-only weights at less, and u32 anywhere. */
 export const SLOT_ALIGN = 16;
 export const WEIGHT_ALIGN = 8;
 

@@ -106,7 +106,12 @@ function threadsOf(op: Op): number {
 
 /** What kernels in the Metal Shading Language include: constants, argument structs, threads, variants. */
 function metalHeader(): string {
-  const lines = [HEAD + "#pragma once", ""];
+  const lines = [
+    HEAD + "#pragma once",
+    "",
+    "// A library of one variant: LW_ONLY_VARIANT is its name.",
+    "#define LW_APPLY(X, v) X(v)",
+  ];
   const put = (name: string, value: number) =>
     lines.push(`constant constexpr uint LW_${name} = ${value};`);
   put("ATTN_BLOCK", ATTN_BLOCK);
@@ -134,7 +139,13 @@ function metalHeader(): string {
     const keys = variantKeys(op);
     if (keys.length || op.specialise) {
       const names = kernelNames(op).map((n) => n.slice(op.name.length + 2));
-      lines.push(`#define LW_VARIANTS_${op.name}(X) ${names.map((n) => `X(${n})`).join(" ")}`);
+      lines.push(
+        "#ifdef LW_ONLY_VARIANT",
+        `#define LW_VARIANTS_${op.name}(X) LW_APPLY(X, LW_ONLY_VARIANT)`,
+        "#else",
+        `#define LW_VARIANTS_${op.name}(X) ${names.map((n) => `X(${n})`).join(" ")}`,
+        "#endif",
+      );
     }
   }
   return lines.join("\n") + "\n";

@@ -42,7 +42,12 @@ export type Output =
   /** Logits of every row in state `logits`. */
   | "logits"
   /** Negative log-likelihood of the next token of history for every row, in state `nll`. */
-  | "nll";
+  | "nll"
+  /**
+   * A speculative round: row 0 is the last token, the rows behind it are drafts of which those that serial
+   * decode would have made are kept. Logits of every row, the step block advanced by the rows kept.
+   */
+  | "round";
 
 export interface ForwardShape {
   readonly rows: number;
@@ -53,6 +58,12 @@ export interface ForwardShape {
   readonly kv: KvType;
   readonly output: Output;
   readonly plan: Plan;
+  /** The MTP head sees the rows too, so that its cache holds what the trunk's hold. */
+  readonly head?: true;
+  /** Tokens that the head then drafts behind the position, for the next round. */
+  readonly drafts?: number;
+  /** Keeps the head's normed rows and their logits readable, in states `mtp.normed` and `mtp.logits`. */
+  readonly tapHead?: true;
   /** Keeps the residual stream and the last normed rows readable, and stops after this many layers. */
   readonly tapLayers?: number;
   /** Keeps the experts that rows choose readable, u32 [rows, topK] in state `ids.<layer>`. */
@@ -63,13 +74,28 @@ export interface ForwardShape {
 
 /** What the record functions of one forward pass share. */
 export class Forward {
-  #made = 0;
   constructor(
     readonly tape: Recorder,
     readonly c: ModelConfig,
     readonly weights: ReadonlyMap<string, WeightForm>,
     readonly s: ForwardShape,
+    /** Of the names of scratch and of the step block. */
+    readonly prefix = "",
+    readonly made = { tensors: 0 },
   ) {}
+
+  /** On the same tape, `rows` rows that have a position of their own. */
+  apart(prefix: string, rows: number): Forward {
+    const { tapRouting: _, givenRouting: __, ...s } = this.s;
+    return new Forward(
+      this.tape,
+      this.c,
+      this.weights,
+      { ...s, rows },
+      prefix,
+      this.made,
+    );
+  }
 
   weight(name: string): Tensor {
     const w = this.form(name);
@@ -84,11 +110,11 @@ export class Forward {
 
   /** A fresh f32 scratch tensor. */
   scratch(name: string, shape: readonly number[], dtype: DType = "f32"): Tensor {
-    return this.tape.scratch(`${name}.${this.#made++}`, dtype, shape);
+    return this.tape.scratch(`${this.prefix}${name}.${this.made.tensors++}`, dtype, shape);
   }
 
   get step(): Tensor {
-    return this.tape.state("step", "u32", [STEP_WORDS]);
+    return this.tape.state(`${this.prefix}step`, "u32", [STEP_WORDS]);
   }
 
   get history(): Tensor {
@@ -146,6 +172,11 @@ export function projectInto(a: Activations, names: readonly string[], y: Tensor,
     column += run.reduce((sum, w) => sum + w.shape[0], 0);
     i += n;
   }
+}
+
+/** The weight that gives logits. */
+export function outputHead(c: ModelConfig): string {
+  return c.tied ? "embed" : "lmHead";
 }
 
 /** down(silu(gate x) * up x). */

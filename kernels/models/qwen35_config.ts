@@ -1,7 +1,6 @@
 /**
- * What a Qwen3.5 or Qwen3.6 text model is: its sizes, read and checked from a config.json, and the
- * weights that it needs under this project's own names. It reads no file, knows no checkpoint layout
- * and no tape.
+ * What a Qwen3.5 or Qwen3.6 text model is: its sizes, read and checked from a config.json. It reads no
+ * file, knows no checkpoint layout and no tape.
  */
 
 export type LayerKind = "gdn" | "attention";
@@ -37,15 +36,6 @@ export interface ModelConfig {
   readonly mtpLayers: number;
   /** Key head of value head j: 0 grouped, j / (vHeads / kHeads); 1 tiled, j % kHeads. */
   readonly headMap: 0 | 1;
-}
-
-export type WeightRole = "matmul" | "vector" | "conv" | "experts" | "embed";
-
-export interface WeightSpec {
-  readonly name: string;
-  /** Row-major; experts lead, output rows before input columns. */
-  readonly shape: readonly number[];
-  readonly role: WeightRole;
 }
 
 /** A config.json that cannot be run; the message is one line. */
@@ -268,82 +258,4 @@ function ffnSizes(text: Fields, moe: boolean) {
     expertFfn: text.int("moe_intermediate_size", 1, 1 << 16),
     sharedFfn: text.int("shared_expert_intermediate_size", 1, 1 << 16),
   };
-}
-
-/** Channels of the GDN convolution: q, k and v of all heads. */
-export function convChannels(c: ModelConfig): number {
-  return (2 * c.kHeads + c.vHeads) * c.gdnHeadDim;
-}
-
-/** Every weight of the decoder, in the order of the forward pass; the MTP head is not part of it. */
-export function weightList(c: ModelConfig): WeightSpec[] {
-  const list: WeightSpec[] = [{ name: "embed", shape: [c.vocab, c.hidden], role: "embed" }];
-  for (let l = 0; l < c.layers; l++) {
-    const weights = [
-      vector("inputNorm", c.hidden),
-      ...(c.layerKinds[l] === "gdn" ? gdnWeights(c) : attentionWeights(c)),
-      vector("postNorm", c.hidden),
-      ...(c.moe ? moeWeights(c) : denseWeights(c)),
-    ];
-    for (const w of weights) list.push({ ...w, name: `layers.${l}.${w.name}` });
-  }
-  list.push(vector("finalNorm", c.hidden));
-  if (!c.tied) list.push(matmul("lmHead", c.vocab, c.hidden));
-  return list;
-}
-
-function vector(name: string, dim: number): WeightSpec {
-  return { name, shape: [dim], role: "vector" };
-}
-
-function matmul(name: string, out: number, inner: number): WeightSpec {
-  return { name, shape: [out, inner], role: "matmul" };
-}
-
-function attentionWeights(c: ModelConfig): WeightSpec[] {
-  return [
-    matmul("attn.q", 2 * c.qHeads * c.headDim, c.hidden),
-    matmul("attn.k", c.kvHeads * c.headDim, c.hidden),
-    matmul("attn.v", c.kvHeads * c.headDim, c.hidden),
-    vector("attn.qNorm", c.headDim),
-    vector("attn.kNorm", c.headDim),
-    matmul("attn.o", c.hidden, c.qHeads * c.headDim),
-  ];
-}
-
-function gdnWeights(c: ModelConfig): WeightSpec[] {
-  const inner = c.vHeads * c.gdnHeadDim;
-  return [
-    matmul("gdn.qkv", convChannels(c), c.hidden),
-    matmul("gdn.z", inner, c.hidden),
-    matmul("gdn.b", c.vHeads, c.hidden),
-    matmul("gdn.a", c.vHeads, c.hidden),
-    { name: "gdn.conv", shape: [convChannels(c), c.convTaps], role: "conv" },
-    vector("gdn.negA", c.vHeads),
-    vector("gdn.dtBias", c.vHeads),
-    vector("gdn.norm", c.gdnHeadDim),
-    matmul("gdn.out", c.hidden, inner),
-  ];
-}
-
-function denseWeights(c: ModelConfig): WeightSpec[] {
-  return [
-    matmul("mlp.gate", c.ffn, c.hidden),
-    matmul("mlp.up", c.ffn, c.hidden),
-    matmul("mlp.down", c.hidden, c.ffn),
-  ];
-}
-
-function moeWeights(c: ModelConfig): WeightSpec[] {
-  const { experts, expertFfn, sharedFfn, hidden } = c;
-  return [
-    matmul("moe.router", experts, hidden),
-    matmul("moe.sharedGate", 1, hidden),
-    { name: "moe.expertsGate", shape: [experts, expertFfn, hidden], role: "experts" },
-    { name: "moe.expertsUp", shape: [experts, expertFfn, hidden], role: "experts" },
-    { name: "moe.expertsDown", shape: [experts, hidden, expertFfn], role: "experts" },
-    matmul("moe.sharedGateProj", sharedFfn, hidden),
-    matmul("moe.sharedUpProj", sharedFfn, hidden),
-    matmul("moe.sharedDownProj", hidden, sharedFfn),
-  ];
 }

@@ -15,13 +15,13 @@ import { moeSort } from "../ops/moe_sort/op.ts";
 import { routerTopk } from "../ops/router_topk/op.ts";
 import { Activations, type Forward, project, recordSwigluMlp, ROWS_MAX } from "./forward.ts";
 
-/** Sum of the chosen experts and the gated shared expert, [rows, hidden]. */
-export function recordMoe(f: Forward, layer: number, a: Activations): Tensor {
+/** Sum of the chosen experts and the gated shared expert, [rows, hidden]; `block` names the layer. */
+export function recordMoe(f: Forward, block: string, a: Activations): Tensor {
   const { c, s, tape } = f;
-  const p = `layers.${layer}.moe.`;
+  const p = `${block}.moe.`;
   // Exact in every plan: rounding here would change which experts run, not just their sum.
   const logits = project(a, [p + "router", p + "sharedGate"], true);
-  const { ids, weights } = chooseExperts(f, layer, logits);
+  const { ids, weights } = chooseExperts(f, block.replace("layers.", ""), logits);
   const moe = s.rows > ROWS_MAX
     ? sortedExperts(f, p, a, ids, weights)
     : indexedExperts(f, p, a, ids, weights);
@@ -38,7 +38,7 @@ export function recordMoe(f: Forward, layer: number, a: Activations): Tensor {
 }
 
 /** The experts of each row and what each counts. */
-function chooseExperts(f: Forward, layer: number, logits: Tensor) {
+function chooseExperts(f: Forward, layer: string, logits: Tensor) {
   const { c, s, tape } = f, shape = [s.rows, c.topK];
   const kept = s.tapRouting || s.givenRouting;
   const chosen = kept ? tape.state(`ids.${layer}`, "u32", shape) : f.scratch("ids", shape, "u32");

@@ -1,7 +1,8 @@
 // What the attention kernels share: rows of a KV cache in each element type, the kernels' variants, which
-// keys a row sees, and decode attention over one block of keys with the merging of blocks. A block's
-// partial is computed by attn_block and enters a row's result through attn_merge_block, in block order,
-// wherever that happens: so attn_decode gives the bits of attn_split followed by attn_merge.
+// keys a row sees, decode attention over one block of keys, the merging of blocks, and rows that go through a
+// cache block by block. A block's partial is computed by attn_block and enters a row's result through
+// attn_merge_block, in block order, wherever that happens: so attn_decode gives the bits of attn_split followed
+// by attn_merge.
 #pragma once
 #include <cfloat>
 #include <type_traits>
@@ -205,11 +206,18 @@ static inline void attn_weights(float* s, int n, float* stat) {
 	stat[1] = sum(total);
 }
 
+struct NoBias {
+	inline void operator()(float*) const {}
+};
+
 // `heads` consecutive query heads over n keys (1 .. ATTN_BLOCK), whose rows start at k and v:
 // w.part[i] = sum_j exp(s_ij - max_i) * v_j, stat[i] = max_i, sum_j exp(s_ij - max_i).
+// bias(s) adds to the scores s of a head what belongs to the keys, -inf for those that do not count; where no key
+// counts, max is the lowest finite float and the sum 0.
 // Prefetching runs ahead from keys on to values, from values on to the keys behind the block.
-template <class R, int D>
-static void attn_block(const float* q, int heads, const uint8_t* k, const uint8_t* v, int n, float scale, AttnBlockScratch<D>& w, float (*stat)[2]) {
+template <class R, int D, class Bias = NoBias>
+static void attn_block(const float* q, int heads, const uint8_t* k, const uint8_t* v, int n, float scale, AttnBlockScratch<D>& w, float (*stat)[2],
+                       const Bias& bias = Bias()) {
 	constexpr size_t ROW = R::bytes(D);
 	typedef std::conditional_t<R::WIDEN, DenseRow<F32>, R> Tile;
 	const auto tile_of = [&](const uint8_t* rows, int count) {
@@ -227,7 +235,10 @@ static void attn_block(const float* q, int heads, const uint8_t* k, const uint8_
 			attn_scores<Tile, tile, D>(q + i * D, keys, rows, scale, w.score[i] + j);
 		});
 	}
-	for (int i = 0; i < heads; i++) attn_weights(w.score[i], n, stat[i]);
+	for (int i = 0; i < heads; i++) {
+		bias(w.score[i]);
+		attn_weights(w.score[i], n, stat[i]);
+	}
 	for (int j = 0; j < n; j += ATTN_NEAR) {
 		const int rows = n - j < ATTN_NEAR ? n - j : ATTN_NEAR;
 		const uint8_t* next = j + ATTN_NEAR < n ? v + (j + ATTN_NEAR) * ROW : k + n * ROW;
@@ -256,6 +267,64 @@ static inline void attn_merge_block(float* o, AttnRunning& r, const float* part,
 static inline void attn_finish(float* o, const AttnRunning& r, uint32_t dim) {
 	vf inverse = splat(r.sum == 0 ? 0.f : 1.f / r.sum);
 	for (uint32_t d = 0; d < dim; d += LANES) store(o + d, load(o + d) * inverse);
+}
+
+// ---- rows through a cache ----
+struct AttnTensors {
+	const float* q;
+	const uint8_t *k, *v;
+	float* o;
+};
+
+// Query heads [head, head + heads) of key head kv for rows [from, to).
+template <class V, class A, class Keys, class Bias>
+static void attend_heads(const A& a, const AttnTensors& t, uint32_t kv, uint32_t from, uint32_t to, uint32_t head, int heads,
+                         AttnBlockScratch<V::DIM>& w, Keys keys, Bias bias) {
+	constexpr int D = V::DIM;
+	constexpr uint32_t ROWS = 16;
+	typedef typename V::Row R;
+	const uint8_t* k = t.k + R::bytes(D) * a.ctx * kv;
+	const uint8_t* v = t.v + R::bytes(D) * a.ctx * kv;
+	for (uint32_t base = from; base < to; base += ROWS) {
+		const uint32_t end = to - base < ROWS ? to : base + ROWS;
+		AttnRunning running[ROWS][ATTN_HEADS];
+		for (uint32_t r = base; r < end; r++)
+			memset(t.o + (size_t(r) * a.q_heads + head) * D, 0, size_t(heads) * D * sizeof(float));
+		const uint64_t most = keys(end - 1);
+		for (uint64_t first = 0; first < most; first += LW_ATTN_BLOCK) {
+			for (uint32_t r = base; r < end; r++) {
+				const uint64_t seen = keys(r);
+				if (first >= seen) continue;
+				const int n = int(seen - first < LW_ATTN_BLOCK ? seen - first : LW_ATTN_BLOCK);
+				const size_t at = (size_t(r) * a.q_heads + head) * D;
+				float stat[ATTN_HEADS][2];
+				attn_block<R, D>(t.q + at, heads, k + first * R::bytes(D), v + first * R::bytes(D), n, a.scale, w, stat,
+				                 [&](float* score) { bias(r, first, n, score); });
+				for (int i = 0; i < heads; i++)
+					attn_merge_block(t.o + at + size_t(i) * D, running[r - base][i], w.part[i], stat[i][0], stat[i][1], D);
+			}
+		}
+		for (uint32_t r = base; r < end; r++)
+			for (int i = 0; i < heads; i++)
+				attn_finish(t.o + (size_t(r) * a.q_heads + head + i) * D, running[r - base][i], D);
+	}
+}
+
+// Tasks [begin, end) of an op whose task kv * rows + r does the query heads of key head kv for row r: so rows given
+// together share each block of the cache while it is near. keys(r): keys 0 .. keys(r) - 1 are walked for row r, never
+// fewer for a later row. bias(r, first, n, score) adds to its scores over the keys first .. first + n - 1.
+template <class V, class A, class Keys, class Bias>
+static void attend_tasks(const A& a, const AttnTensors& tensors, uint32_t begin, uint32_t end, void* scratch, Keys keys, Bias bias) {
+	auto& w = *static_cast<AttnBlockScratch<V::DIM>*>(scratch);
+	const uint64_t tasks = uint64_t(a.rows) * a.kv_heads;
+	for (uint64_t t = begin; t < end && t < tasks;) {
+		const uint32_t kv = uint32_t(t / a.rows), from = uint32_t(t % a.rows);
+		const uint32_t to = end - t < a.rows - from ? from + uint32_t(end - t) : a.rows;
+		const HeadGroup group(a.q_heads, a.kv_heads, kv);
+		for (uint32_t h = group.first; h < group.last; h += ATTN_HEADS)
+			attend_heads<V>(a, tensors, kv, from, to, h, int(group.last - h < ATTN_HEADS ? group.last - h : ATTN_HEADS), w, keys, bias);
+		t += to - from;
+	}
 }
 
 }  // namespace LW_CPU_NAMESPACE

@@ -37,6 +37,9 @@ export function headTiles(s: Sizes): number {
   return Math.ceil(Math.ceil(s.qHeads / s.kvHeads) / 8);
 }
 
+/** The lowest finite f32: where the maximum of no keys stands. */
+export const LOWEST = -3.4028234663852886e38;
+
 export interface Attended {
   max: number;
   sum: number;
@@ -44,12 +47,13 @@ export interface Attended {
   readonly weighted: Float64Array;
 }
 
-/** Query row r, head h over the keys [from, to). */
+/** Query row r, head h over the keys [from, to); bias(j) is added to the score of key j. */
 export function attend(
   t: { readonly q: Float64Array; readonly kCache: Float64Array; readonly vCache: Float64Array },
   scale: number,
   s: Sizes,
   at: { readonly r: number; readonly h: number; readonly from: number; readonly to: number },
+  bias: (j: number) => number = () => 0,
 ): Attended {
   const { headDim } = s;
   const qAt = (at.r * s.qHeads + at.h) * headDim;
@@ -58,10 +62,10 @@ export function attend(
   for (let j = at.from; j < at.to; j++) {
     let dot = 0;
     for (let d = 0; d < headDim; d++) dot += t.q[qAt + d] * t.kCache[cacheAt + j * headDim + d];
-    scores[j - at.from] = scale * dot;
+    scores[j - at.from] = scale * dot + bias(j);
   }
   const out = {
-    max: scores.reduce((a, x) => Math.max(a, x)),
+    max: scores.reduce((a, x) => Math.max(a, x), LOWEST),
     sum: 0,
     weighted: new Float64Array(headDim),
   };

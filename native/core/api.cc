@@ -61,6 +61,9 @@ const backend* backend_of(uint32_t kind) {
 	case LW_KIND_CPU: return &cpu_backend;
 	case LW_KIND_NULL: return &null_backend;
 	case LW_KIND_EMU: return &emu_backend;
+#if defined(LW_METAL)
+	case LW_KIND_METAL: return &metal_backend;
+#endif
 	}
 	return nullptr;
 }
@@ -285,9 +288,7 @@ int32_t lw_ring_read(uint32_t step_memory, uint32_t history_memory, uint32_t fir
 	std::shared_ptr<memory_entry> s;
 	if (int32_t bad = step_words(step_memory, 0, 1, &s, error)) return bad;
 	LW_FIND(h, memories, history_memory, "memory");
-	uint32_t produced = 0;
-	if (s->block->host) produced = __atomic_load_n(reinterpret_cast<uint32_t*>(s->block->host) + LW_STEP_PRODUCED, __ATOMIC_ACQUIRE);
-	else if (int32_t bad = s->device->p->read(*s->block, LW_STEP_PRODUCED * 4, &produced, 4, error)) return bad;
+	const uint32_t produced = s->device->p->produced(*s->block);
 	if (produced <= from) return LW_STATUS_OK;
 	uint32_t count = produced - from < capacity ? produced - from : capacity;
 	// The newest token may be one that no longer fits into the history.

@@ -100,6 +100,10 @@ int32_t host_player::copy(memory_block& to, uint64_t to_offset, memory_block& fr
 	return LW_STATUS_OK;
 }
 
+uint32_t host_player::produced(memory_block& step) {
+	return __atomic_load_n(reinterpret_cast<uint32_t*>(step.host) + LW_STEP_PRODUCED, __ATOMIC_ACQUIRE);
+}
+
 void host_memory_bytes(uint64_t* total, uint64_t* available) {
 	*total = *available = 0;
 #if defined(__APPLE__)

@@ -33,6 +33,8 @@ struct player {
 	virtual int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) = 0;
 	virtual int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) = 0;
 	virtual int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) = 0;
+	// Tokens of the step block at the memory's begin that a reader may have now, also while a play runs.
+	virtual uint32_t produced(memory_block& step) = 0;
 	virtual int32_t load(std::shared_ptr<const tape> t, std::unique_ptr<played_tape>* out, lw_error* error) = 0;
 	virtual int32_t play(played_tape& t, uint32_t times, uint32_t* played, lw_error* error) = 0;
 	virtual int32_t profile(played_tape& t, uint64_t* ns, lw_error* error) = 0;
@@ -44,6 +46,7 @@ struct backend {
 	int32_t (*open)(uint32_t index, uint32_t threads, std::unique_ptr<player>* out, lw_error* error);
 };
 extern const backend cpu_backend, null_backend, emu_backend;
+extern const backend metal_backend;  // where LW_METAL is defined
 
 // The half of a player whose memory is the machine's own (core/host_memory.cc).
 struct host_player : player {
@@ -52,6 +55,7 @@ struct host_player : player {
 	int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) override;
 	int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) override;
 	int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) override;
+	uint32_t produced(memory_block& step) override;
 };
 // Total and available memory of the machine; 0 when unknown.
 void host_memory_bytes(uint64_t* total, uint64_t* available);

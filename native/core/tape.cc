@@ -138,10 +138,8 @@ struct checker {
 		uint32_t unit = dtype == LW_DTYPE_F32 || dtype == LW_DTYPE_U32 ? 4 : dtype == LW_DTYPE_I8 ? 1 : 2;
 		bool anywhere = x.flags & TENSOR_WEIGHT && !(x.flags & TENSOR_OUT);
 		// Kernels of threadgroups load vectors: weights where a file of 8-byte granularity has them, the rest wider.
-		if (device.threadgroups()) {
-			unit = anywhere ? LW_WEIGHT_ALIGN : LW_SLOT_ALIGN;
-			anywhere = false;
-		}
+		if (device.threadgroups() && dtype != LW_DTYPE_U32) unit = anywhere ? LW_WEIGHT_ALIGN : LW_SLOT_ALIGN;
+		if (device.threadgroups()) anywhere = false;
 		if (!anywhere && range.offset % unit) LW_REFUSE_RECORD("Cannot load tape: record %u (%s): slot %u is not aligned to %u bytes", index, op().name, s, unit);
 		return LW_STATUS_OK;
 	}

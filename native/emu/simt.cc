@@ -420,7 +420,7 @@ bool run(const Kernel& kernel, U3 grid, U3 threads, void* const* buffers, uint32
 		~Owner() { delete worker; }
 	} owner;
 	w = owner.worker;
-#if defined(SIMT_ASAN) || defined(SIMT_MSAN)
+#ifdef SIMT_CHECKED
 	__sanitizer_set_death_callback(say_place);
 #endif
 	w->kernel = &kernel;
@@ -437,5 +437,6 @@ bool run(const Kernel& kernel, U3 grid, U3 threads, void* const* buffers, uint32
 }  // namespace simt
 
 #ifdef SIMT_TSAN
+// Heard in a program that has this file in it; under a shared library, with halt_on_error, the callback above is.
 extern "C" void __tsan_on_report(void*) { simt::say_place(); }
 #endif

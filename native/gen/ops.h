@@ -251,13 +251,14 @@ namespace swiglu_slot {
 enum { gu, h };
 }
 
-// y[r,d] = table[history[step.pos + r], d]; zeros for a position or id outside
+// y[r,d] = table[history[step.pos + ahead + r], d]; zeros for a position or id outside
 struct embed_args {
 	uint32_t ctx;
 	uint32_t step_words;
 	uint32_t vocab;
 	uint32_t dim;
 	uint32_t rows;
+	uint32_t ahead;
 };
 namespace embed_slot {
 enum { history, step, table, table_scales, table_biases, y };
@@ -672,9 +673,10 @@ namespace select_row_slot {
 enum { x, step, y };
 }
 
-// the tokens of a round: picked[i] in order while draft i = history[pos+1+i] agrees; history, step.pos, committed, produced and counts move by them; step.halt on a stop token, budget or full context
+// the tokens of a round: picked[i,0] in order while draft i = history[pos+1+i] agrees; history, step.pos, committed, produced and counts move by them; step.halt on a stop token, budget or full context
 struct spec_accept_args {
 	uint32_t rows;
+	uint32_t pitch;
 	uint32_t step_words;
 	uint32_t ctx;
 };
@@ -691,4 +693,51 @@ struct step_place_args {
 };
 namespace step_place_slot {
 enum { step, at };
+}
+
+// attn_decode for rows that form a tree: o[r,h] = sum_j softmax_j(scale * q[r,h] . k[j] + b[r,j]) * v[j] over keys j = 0..pos+rows-1, b[r,j] = mask[r, j-pos] from key pos on and 0 before; a row whose keys all have -inf gives 0
+struct attn_tree_args {
+	uint32_t rows;
+	uint32_t q_heads;
+	uint32_t head_dim;
+	uint32_t kv_heads;
+	uint32_t ctx;
+	uint32_t step_words;
+	uint32_t mask_stride;
+	float scale;
+};
+namespace attn_tree_slot {
+enum { q, k_cache, v_cache, step, mask, o };
+}
+// X(variant)
+#define LW_VARIANTS_attn_tree(X) X(f32_h64) X(f32_h128) X(f32_h256) X(f32_h512) X(f16_h64) X(f16_h128) X(f16_h256) X(f16_h512) X(bf16_h64) X(bf16_h128) X(bf16_h256) X(bf16_h512) X(q8_h64) X(q8_h128) X(q8_h256) X(q8_h512)
+
+// y[r, yCol + o] = sum_i x[r,i] / sqrt(mean_i(x[r,i]^2) + eps) * wNorm[i] * w[o,i], o over w0 | w1 | w2 | w3: gemv of rms_norm in f32, rows <= 16
+struct norm_gemv_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t out0;
+	uint32_t out1;
+	uint32_t out2;
+	uint32_t out3;
+	uint32_t y_stride;
+	uint32_t y_col;
+	float eps;
+};
+namespace norm_gemv_slot {
+enum { x, w0, w0_scales, w0_biases, w1, w1_scales, w1_biases, w2, w2_scales, w2_biases, w3, w3_scales, w3_biases, w_norm, y };
+}
+// X(variant)
+#define LW_VARIANTS_norm_gemv(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// ids[r,p,:], values[r,p,:] = the topK greatest of part p of logits[r], value descending, then position ascending; parts are equal consecutive pieces; the id of logits[r,i] is from[r,i] where given, else i; NaN counts as -inf, and where nothing above -inf is left the id is 0xffffffff and the value -inf
+struct select_topk_args {
+	uint32_t rows;
+	uint32_t vocab;
+	uint32_t given;
+	uint32_t parts;
+	uint32_t top_k;
+};
+namespace select_topk_slot {
+enum { logits, from, ids, values };
 }

@@ -6,7 +6,8 @@ import { inverseFrequencies } from "../../engine/model.ts";
 import type { ForwardModel } from "../../engine/state.ts";
 import { configJson, type Size } from "../../engine/synthetic/sizes.ts";
 import type { WeightForm } from "../../kernels/models/forward.ts";
-import { parseConfig, weightList } from "../../kernels/models/qwen35_config.ts";
+import { parseConfig } from "../../kernels/models/qwen35_config.ts";
+import { weightList } from "../../kernels/models/qwen35_weights.ts";
 
 /** A model of MLX's formats without any weights. */
 export function shapesOf(size: Size, actInt8 = true): ForwardModel {

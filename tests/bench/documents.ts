@@ -111,6 +111,7 @@ const PLAIN: Omit<Row, "id" | "kind" | "params" | "samples_ns" | "tokens_per_sam
   },
   moe: null,
   spec: null,
+  rounds: null,
   quality: null,
   check: {
     output_sha256: SHA,

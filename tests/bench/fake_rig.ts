@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import type {
   BenchEngine,
+  Clock,
   EnergyMeter,
   EngineSettings,
   FormCheck,
@@ -12,6 +13,8 @@ import type {
   Produced,
   Rig,
   RoutingFacts,
+  RunOfRounds,
+  SpeculateWork,
   Work,
   WorkCost,
 } from "../../bench/port.ts";
@@ -22,6 +25,13 @@ export interface Script {
   /** Time of a prompt of so many tokens; default 10 us a token. */
   readonly promptNs?: (tokens: number, run: number) => number;
   readonly verifyNs?: (rows: number) => number;
+  /** Times of one round and of its commit, and what the head's drafts add to it; none: no head. */
+  readonly roundNs?: (rows: number, accepted: number, run: number) => number;
+  readonly commitNs?: (rows: number, accepted: number) => number;
+  readonly draftNs?: (drafts: number) => number;
+  /** Drafts that each round of a run accepts, again and again; null: no draft, a single token. */
+  readonly accepts?: readonly (number | null)[];
+  readonly proposeNs?: number;
   /** Added to what would be the digest: other text, other output. */
   readonly output?: (run: number) => string;
   readonly form?: Partial<FormCheck>;
@@ -101,6 +111,67 @@ export class FakeEngine implements BenchEngine {
     this.#pos += rows;
     return Promise.resolve();
   }
+  get draftHead(): boolean {
+    return this.rig.script.draftNs !== undefined;
+  }
+  rewind(): Promise<void> {
+    return this.restore();
+  }
+  async serial(): Promise<Produced> {
+    await this.restore();
+    await this.decode(17);
+    return await this.produced();
+  }
+  round(rows: number, accepted: number, drafts = 0): Promise<void> {
+    const { roundNs, draftNs } = this.rig.script;
+    this.rig.clock.advance(roundNs?.(rows, accepted, this.run) ?? 1_000_000);
+    if (drafts > 0) this.rig.clock.advance(draftNs!(drafts));
+    this.#pos += accepted + 1;
+    this.#made += accepted + 1;
+    return Promise.resolve();
+  }
+  commitNs(rows: number, accepted: number): Promise<number> {
+    return Promise.resolve(this.rig.script.commitNs?.(rows, accepted) ?? 1000);
+  }
+  hitRates() {
+    return { prompt: 0.01, output: 0.25 };
+  }
+  async speculate(work: SpeculateWork, clock: Clock): Promise<RunOfRounds> {
+    const { accepts = [work.drafts], proposeNs = 0 } = this.rig.script;
+    const acceptedAt = new Array<number>(15).fill(0), from = clock.now();
+    let rounds = 0, serial = 0, accepted = 0, deviceNs = 0;
+    for (let i = 0; this.#made < work.gen; i++) {
+      this.rig.clock.advance(proposeNs);
+      const left = work.gen - this.#made, plan = accepts[i % accepts.length], at = clock.now();
+      if (plan === null) {
+        await this.round(1, 0);
+        serial++;
+      } else {
+        const kept = Math.min(plan, left - 1);
+        await this.round(work.drafts + 1, kept);
+        rounds++;
+        accepted += kept;
+        for (let k = 0; k < kept; k++) acceptedAt[k]++;
+      }
+      deviceNs += Number(clock.now() - at);
+    }
+    const { tokens, digest } = await this.produced();
+    const ns = Number(clock.now() - from), draftNs = (rounds + serial) * proposeNs;
+    const drafted = rounds * work.drafts, ids = new Array<number>(tokens).fill(0);
+    return {
+      tokens,
+      digest,
+      ns,
+      deviceNs,
+      draftNs,
+      rounds,
+      serial,
+      drafted,
+      accepted,
+      acceptedAt,
+      ids,
+    };
+  }
   produced(): Promise<Produced> {
     const text = `${this.#pos}${this.rig.script.output?.(this.run) ?? ""}`;
     const digest = createHash("sha256").update(text).digest("hex");
@@ -128,7 +199,7 @@ export class FakeEngine implements BenchEngine {
   }
   dispatch(work: Work) {
     return Promise.resolve({
-      rows: work.kind === "prefill" ? work.prompt : 1,
+      rows: work.kind === "prefill" ? work.prompt : "rows" in work ? work.rows : 1,
       records: 3,
       waits: 2,
       kernels: [{ name: "gemv", count: 3 }],

@@ -16,6 +16,7 @@ export function specWith(given: Partial<Spec>): Spec {
     n_depth: [0],
     prompt_gen: [],
     verify_rows: [],
+    verify_sweep: null,
     long: null,
     load: false,
     perplexity: null,

@@ -8,6 +8,7 @@ import type {
   InspectReport,
   Model,
   OpenModelOptions,
+  RoundsReport,
   Session,
   StopReason,
 } from "../../engine/api_types.ts";
@@ -33,6 +34,8 @@ export interface Script {
   /** Thrown when the model is opened. */
   readonly failure?: Error;
   readonly chat?: boolean;
+  /** What speculation came to. */
+  readonly rounds?: RoundsReport;
   /** Told when the model is opened. */
   readonly notes?: readonly string[];
 }
@@ -95,8 +98,9 @@ export function fakeEngine(script: Script = {}): EngineApi & { readonly calls: C
     return { [Symbol.dispose]: () => void calls.alive-- };
   };
   // Handles of the real engine have private parts; commands use only what stands here.
-  const model = () => ({
+  const model = (options: OpenModelOptions) => ({
     ...alive(),
+    hasDraftHead: Boolean(options.draftHead),
     name: "tiny",
     path: "/models/tiny",
     tokenizer: tiny,
@@ -116,7 +120,7 @@ export function fakeEngine(script: Script = {}): EngineApi & { readonly calls: C
       if (script.failure) throw script.failure;
       options.onProgress?.({ stage: "reading", done: 1, total: 2 });
       for (const line of script.notes ?? []) options.onNote?.(line);
-      return Promise.resolve(model());
+      return Promise.resolve(model(options));
     },
     createSession(_model, options) {
       calls.session = options;
@@ -173,6 +177,7 @@ async function* say(
     ttftNs: 3_000_000,
     decodeIntervals: Math.max(0, ids.length - 1),
     decodeNs: 10_000_000 * Math.max(0, ids.length - 1),
+    ...script.rounds && { rounds: script.rounds },
   };
   return result;
 }

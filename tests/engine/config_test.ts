@@ -1,7 +1,7 @@
 /** config.json: every published size, every place a field may stand in, every refusal. */
 import assert from "node:assert/strict";
 import { modelConfig } from "../../engine/checkpoint/folder.ts";
-import { convChannels, weightList } from "../../kernels/models/qwen35_config.ts";
+import { convChannels, weightList } from "../../kernels/models/qwen35_weights.ts";
 import { ALL_SIZES, configJson, type Size } from "../synth.ts";
 import { refusal, smallDense, smallMoe } from "./fake_checkpoint.ts";
 

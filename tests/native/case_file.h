@@ -98,17 +98,19 @@ inline case_file read_cases(const char* path) {
 	return out;
 }
 
-// The CPU device with this instruction set, or 0 where this build or machine lacks it.
+// The CPU device with this instruction set or the emulator of that name, or 0 where this build or machine lacks it.
 inline uint32_t open_level(const std::string& name, uint32_t threads) {
 	lw_error error;
-	uint32_t n = 0, device = 0;
-	ok(lw_device_count(LW_KIND_CPU, &n, &error), "device count", error);
-	for (uint32_t i = 0; i < n; i++) {
-		lw_device_info_block info;
-		ok(lw_device_open(LW_KIND_CPU, i, threads, &device, &error), "device open", error);
-		ok(lw_device_info(device, &info, &error), "device info", error);
-		if (name == info.isa) return device;
-		ok(lw_device_close(device, &error), "device close", error);
+	for (uint32_t kind : {LW_KIND_CPU, LW_KIND_EMU}) {
+		uint32_t n = 0, device = 0;
+		ok(lw_device_count(kind, &n, &error), "device count", error);
+		for (uint32_t i = 0; i < n; i++) {
+			lw_device_info_block info;
+			ok(lw_device_open(kind, i, threads, &device, &error), "device open", error);
+			ok(lw_device_info(device, &info, &error), "device info", error);
+			if (name == info.isa) return device;
+			ok(lw_device_close(device, &error), "device close", error);
+		}
 	}
 	return 0;
 }

@@ -1,11 +1,13 @@
 /**
  * Writes parity cases with the bits that the library gave, for native programs that have no Deno around
  * them: every case whose tensors fit into SMALL_BYTES, and the smallest one of each other kernel. Layout in
- * case_file.h. Usage: dump_cases.ts FILE LEVEL...
+ * case_file.h. A level is an instruction set of the CPU, or the emulator's, alone in its file: its tapes have
+ * another form. Usage: dump_cases.ts FILE LEVEL...
  */
 import { casesOf, type OpCase } from "../ops/op_case.ts";
-import { LEVELS } from "../ops/devices.ts";
+import { EMULATORS, type Level, LEVELS } from "../ops/devices.ts";
 import { caseData, contentsOf, recordCase } from "../ops/record_case.ts";
+import type { LaunchForm } from "../../ffi/tape/encode.ts";
 import { OPS } from "../../kernels/table.ts";
 
 const SMALL_BYTES = 1 << 18;
@@ -45,10 +47,11 @@ class Output {
   }
 }
 
-function chosenCases(): OpCase[] {
+function chosenCases(form: LaunchForm): OpCase[] {
   const chosen: OpCase[] = [];
   for (const op of OPS) {
-    const sized = casesOf(op).map((c) => ({ c, bytes: recordCase(c).arena.bytes }));
+    if (form === "threadgroups" && "none" in op.simt) continue;
+    const sized = casesOf(op).map((c) => ({ c, bytes: recordCase(c, form).arena.bytes }));
     sized.sort((a, b) => a.bytes - b.bytes);
     const seen = new Set<string>();
     for (const { c, bytes } of sized) {
@@ -60,8 +63,8 @@ function chosenCases(): OpCase[] {
   return chosen;
 }
 
-function dumpCase(out: Output, c: OpCase, levels: typeof LEVELS): void {
-  const recorded = recordCase(c), { arena, owners, tape } = recorded;
+function dumpCase(out: Output, c: OpCase, levels: readonly Level[]): void {
+  const recorded = recordCase(c, levels[0].form), { arena, owners, tape } = recorded;
   const contents = contentsOf(recorded, caseData(c));
   out.text(c.label);
   out.words(tape.length);
@@ -80,8 +83,9 @@ function dumpCase(out: Output, c: OpCase, levels: typeof LEVELS): void {
 }
 
 const [path, ...names] = Deno.args;
-const levels = LEVELS.filter((l) => names.includes(l.isa));
-const cases = chosenCases();
+const levels = [...LEVELS, ...EMULATORS].filter((l) => names.includes(l.isa));
+if (new Set(levels.map((l) => l.form)).size !== 1) throw new Error("tapes of one form in a file");
+const cases = chosenCases(levels[0].form);
 const out = new Output(path);
 out.words(MAGIC, cases.length, levels.length);
 levels.forEach((l) => out.text(l.isa));

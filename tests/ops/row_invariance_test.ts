@@ -99,8 +99,9 @@ function failuresOf(level: Level, c: OpCase, variant: Dtypes): string[] {
 function rowCases(op: Op, variant: Dtypes): OpCase[] {
   const fitting = op.cases.flatMap((sizes) => {
     const c = opCase(op, variant, withRows(sizes, ROWS));
-    // A position that wraps around means another position for a later row played alone.
-    if (!c || c.sizes.pos + ROWS > 2 ** 32 || flopsOf(c) > FLOPS_MAX) return [];
+    // A position that wraps around means another position for a later row played alone; a row of a tree that
+    // is no chain does not see the rows before it.
+    if (!c || c.sizes.pos + ROWS > 2 ** 32 || c.sizes.tree > 0 || flopsOf(c) > FLOPS_MAX) return [];
     return recordCase(c).arena.bytes <= BYTES_MAX ? [c] : [];
   }).sort((a, b) => flopsOf(a) - flopsOf(b));
   return [...new Set([fitting[Math.min(1, fitting.length - 1)], fitting[fitting.length - 1]])];

@@ -43,7 +43,7 @@ Deno.test("cost: a gather counts what it reads, not the whole table", () => {
     step: t.state("step", "u32", [STEP_WORDS]),
     table: t.weight("table", "q8g64_bf16", [5000, 128]),
     y: t.scratch("y", "f32", [2, 128]),
-  }, {});
+  }, { ahead: 0 });
   const cost = costOfRecord(t.records[0], t.slots, { pos: 7 });
   assert.equal(cost.bytes.weights, 2 * (128 + 128 / 64 * 4));
   assert.equal(cost.bytes.scratch, 2 * 128 * 4);

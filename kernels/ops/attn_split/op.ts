@@ -7,11 +7,9 @@ import {
   headTiles,
   keysSeen,
   KV_DTYPES,
+  LOWEST,
 } from "../../shared/attention.ts";
 import { ATTN_BLOCK, STEP, STEP_WORDS } from "../../step.ts";
-
-/** What a block that holds none of the row's keys gets as its maximum: the lowest finite f32. */
-const LOWEST = -3.4028234663852886e38;
 
 /** Positions that the blocks of a record reach. */
 const limit = (s: Sizes) => Math.min(s.ctx, s.blocks * ATTN_BLOCK);

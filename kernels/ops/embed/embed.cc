@@ -1,4 +1,4 @@
-// y[r,d] = table[history[pos + r], d]; zeros for a position or an id outside. One task reads one row.
+// y[r,d] = table[history[pos + ahead + r], d]; zeros for a position or an id outside. One task reads one row.
 #include "kernels/shared/weight_rows.h"
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
@@ -38,7 +38,7 @@ template <class F> static void embed(const embed_args& a, void* const* slots, ui
 	const auto* step = static_cast<const uint32_t*>(slots[embed_slot::step]);
 	auto* y = static_cast<float*>(slots[embed_slot::y]);
 	for (uint32_t r = begin; r < end && r < a.rows; r++) {
-		const uint64_t pos = uint64_t(step[LW_STEP_POS]) + r;
+		const uint64_t pos = uint64_t(step[LW_STEP_POS]) + a.ahead + r;
 		const uint32_t id = pos < a.ctx ? history[pos] : a.vocab;
 		float* to = y + size_t(r) * a.dim;
 		if (id < a.vocab) read_row(F(), slots + embed_slot::table, id, a.dim, to);

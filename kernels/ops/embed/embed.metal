@@ -1,4 +1,4 @@
-// y[r,d] = table[history[pos + r], d], pos = step[POS]; zeros for a position or an id outside.
+// y[r,d] = table[history[pos + ahead + r], d], pos = step[POS]; zeros for a position or an id outside.
 // A threadgroup does a part of one row, each thread VALUES adjacent values. No threadgroup memory.
 #include "kernels/shared/metal/formats.h"
 
@@ -40,8 +40,8 @@ void embed(device const uint* history [[buffer(0)]],
            uint tid [[thread_index_in_threadgroup]]) {
 	const uint r = tg.x, d = (tg.y * LW_THREADS_embed + tid) * VALUES;
 	if (r >= a.rows || d >= a.dim) return;
-	const uint pos = step[LW_STEP_POS], left = a.dim - d;
-	const uint id = pos < a.ctx && r < a.ctx - pos ? history[pos + r] : a.vocab;
+	const ulong at = ulong(step[LW_STEP_POS]) + a.ahead + r;
+	const uint left = a.dim - d, id = at < a.ctx ? history[at] : a.vocab;
 
 	device const typename F::type* scales = nullptr;
 	device const typename F::type* biases = nullptr;

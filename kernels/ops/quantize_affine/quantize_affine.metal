@@ -80,9 +80,20 @@ void quantize_affine(device const E* x [[buffer(0)]],
 	}
 }
 
-// The variant's name is the type of x, then the format of w: every affine format, which are those of random_affine.
-#define X(v) \
-	LW_KERNEL(quantize_affine__f32_##v, quantize_affine<float, format::v>) \
-	LW_KERNEL(quantize_affine__f16_##v, quantize_affine<half, format::v>) \
-	LW_KERNEL(quantize_affine__bf16_##v, quantize_affine<bfloat, format::v>)
-LW_VARIANTS_random_affine(X)
+// The variant's name is the type of x, then the format of w.
+template <typename E, typename F>
+struct Quantization {
+	typedef E from;
+	typedef F to;
+};
+namespace quantization {
+#define X(name, bits, group, type) \
+	typedef Quantization<float, format::name> f32_##name; \
+	typedef Quantization<half, format::name> f16_##name; \
+	typedef Quantization<bfloat, format::name> bf16_##name;
+LW_WEIGHT_FORMATS(X)
+#undef X
+}  // namespace quantization
+
+#define X(v) LW_KERNEL(quantize_affine__##v, quantize_affine<quantization::v::from, quantization::v::to>)
+LW_VARIANTS_quantize_affine(X)

@@ -28,9 +28,9 @@ const ROUNDS: Readonly<Record<number, Round>> = {
 export const specAccept = defineOp({
   name: "spec_accept",
   doc:
-    "the tokens of a round: picked[i] in order while draft i = history[pos+1+i] agrees; history, step.pos, committed, produced and counts move by them; step.halt on a stop token, budget or full context",
+    "the tokens of a round: picked[i,0] in order while draft i = history[pos+1+i] agrees; history, step.pos, committed, produced and counts move by them; step.halt on a stop token, budget or full context",
   tensors: {
-    picked: { axes: ["rows"], dtypes: ["u32"], role: "in" },
+    picked: { axes: ["rows", "pitch"], dtypes: ["u32"], role: "in" },
     step: { axes: ["stepWords"], dtypes: ["u32"], role: "inout" },
     history: { axes: ["ctx"], dtypes: ["u32"], role: "inout" },
   },
@@ -38,12 +38,12 @@ export const specAccept = defineOp({
   constraints: [{ axis: "rows", max: DRAFTS_MAX + 1 }, { axis: "stepWords", min: STEP_WORDS }],
   tasks: () => 1,
   simt: { threads: 32, groups: () => [1, 1, 1] },
-  reference: ({ picked, step, history }, _, { rows, ctx }) => {
+  reference: ({ picked, step, history }, _, { rows, pitch, ctx }) => {
     const pos = step[STEP.pos], drafts = Math.min(step[STEP.drafts], rows - 1);
     const stops = step.subarray(STEP.stopIds, STEP.stopIds + Math.min(step[STEP.stops], STOPS_MAX));
     let n = 0;
     for (let agrees = true; agrees && n <= drafts && step[STEP.halt] === HALT.running;) {
-      const token = picked[n], at = (pos + n + 1) >>> 0;
+      const token = picked[n * pitch], at = (pos + n + 1) >>> 0;
       agrees = n < drafts && at < ctx && history[at] === token;
       if (agrees) {
         step[STEP.accepted]++;
@@ -64,14 +64,15 @@ export const specAccept = defineOp({
     step[STEP.drafts] = 0;
   },
   tolerance: {},
-  cases: Object.keys(ROUNDS).map((ctx) => ({ rows: 5, stepWords: STEP_WORDS, ctx: Number(ctx) }))
-    .concat([{ rows: 16, stepWords: STEP_WORDS, ctx: 43 }, {
-      rows: 1,
-      stepWords: STEP_WORDS,
-      ctx: 40,
-    }]),
+  cases: Object.keys(ROUNDS).map((ctx) => ({ rows: 5, pitch: 4, ctx: Number(ctx) }))
+    .concat([{ rows: 16, pitch: 1, ctx: 43 }, { rows: 1, pitch: 3, ctx: 40 }])
+    .map((s) => ({ ...s, stepWords: STEP_WORDS })),
   fill: {
-    picked: (s) => Uint32Array.from({ length: s.rows }, (_, i) => 500 + i),
+    picked: (s) =>
+      Uint32Array.from(
+        { length: s.rows * s.pitch },
+        (_, i) => i % s.pitch ? 9999 : 500 + i / s.pitch,
+      ),
     history: (s) => {
       const { pos, agree } = ROUNDS[s.ctx];
       return Uint32Array.from({ length: s.ctx }, (_, p) => {
@@ -93,5 +94,5 @@ export const specAccept = defineOp({
     },
   },
   flops: () => 0,
-  touched: { step: () => STEP_WORDS, history: (s) => s.rows },
+  touched: { picked: (s) => s.rows, step: () => STEP_WORDS, history: (s) => s.rows },
 });

@@ -1,4 +1,4 @@
-// The tokens of a round: picked[i] in order while draft i, which stands at history[pos+1+i], agrees. One task.
+// The tokens of a round: picked[i,0] in order while draft i, which stands at history[pos+1+i], agrees. One task.
 // `produced` is written last, with release order, as step_advance does.
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
@@ -15,7 +15,7 @@ LW_CPU_KERNEL(spec_accept) {
 	const uint32_t stops = step[LW_STEP_STOPS] < LW_STOPS_MAX ? step[LW_STEP_STOPS] : LW_STOPS_MAX;
 	uint32_t n = 0, produced = step[LW_STEP_PRODUCED], accepted = 0;
 	for (bool agrees = true; agrees && n <= drafts && step[LW_STEP_HALT] == LW_HALT_RUNNING; n++) {
-		const uint32_t token = picked[n], at = pos + n + 1;
+		const uint32_t token = picked[size_t(n) * a.pitch], at = pos + n + 1;
 		agrees = n < drafts && at < a.ctx && history[at] == token;
 		if (agrees) {
 			accepted++;

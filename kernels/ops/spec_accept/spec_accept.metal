@@ -1,5 +1,5 @@
-// The tokens of a round: picked[i] in order while draft i, which stands at history[pos+1+i], agrees.
-// One simdgroup; lane i judges picked[i] as if the round came to it: whether its draft agrees and whether it ends the
+// The tokens of a round: picked[i,0] in order while draft i, which stands at history[pos+1+i], agrees.
+// One simdgroup; lane i judges picked[i,0] as if the round came to it: whether its draft agrees and whether it ends the
 // run. The round's last token is that of the first lane which either stops. Each lane up to it writes its own token,
 // that lane the run's end, lane 0 the counts. `produced` is written last, behind a barrier: who sees it count finds
 // the rest of the new tokens in memory.
@@ -19,7 +19,7 @@ void spec_accept(device const uint* picked [[buffer(0)]],
 	const uint produced = step[LW_STEP_PRODUCED], stops = min(step[LW_STEP_STOPS], LW_STOPS_MAX);
 	const bool running = step[LW_STEP_HALT] == LW_HALT_RUNNING;
 
-	const uint token = lane <= drafts ? picked[lane] : 0, at = pos + lane + 1;
+	const uint token = lane <= drafts ? picked[lane * a.pitch] : 0, at = pos + lane + 1;
 	const bool agrees = lane < drafts && at < a.ctx && history[at] == token;
 	bool stop = false;
 	for (uint i = 0; i < stops; i++) stop = stop || step[LW_STEP_STOP_IDS + i] == token;

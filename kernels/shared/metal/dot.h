@@ -57,12 +57,20 @@ inline float4 load_part(device const T* p, uint n) {
 	return float4(n > 0 ? float(p[0]) : 0.0f, n > 1 ? float(p[1]) : 0.0f, n > 2 ? float(p[2]) : 0.0f, n > 3 ? float(p[3]) : 0.0f);
 }
 
+// R rows of activations as a dot reads them, each value once: four(r, k) are values k .. k + 3 of row r where all of
+// them exist and lie at a multiple of 16 bytes, any_four(r, k) the same wherever they lie, with zeros behind the row.
+struct PlainRows {
+	device const float* x;
+	uint in_dim;
+	inline float4 four(uint r, uint k) { return *(device const float4*)(x + r * in_dim + k); }
+	inline float4 any_four(uint r, uint k) { return load_part(x + r * in_dim + k, in_dim - k); }
+};
+
 // Adds to dots[r * COLUMNS + c] and totals[r] what codes 4 * J .. 4 * J + 3 of the lane contribute. A code is masked
 // where it stands in its word, which is code * 2^(BITS * i), and x[i] is divided by the same power of two: products
 // are those of x and code, without a shift for each code.
-template <uint J, uint BITS, uint R>
-inline void add_codes(thread const uint* words, device const float* x, uint in_dim, thread float* dots,
-                      thread float* totals) {
+template <uint J, uint BITS, uint R, typename X>
+inline void add_codes(thread const uint* words, thread X& x, uint k, thread float* dots, thread float* totals) {
 	constexpr uint MASK = (1u << BITS) - 1, WORD = J * BITS / 8, SHIFT = J * BITS * 4 % 32;
 	constexpr float UNIT = 1.0f / float(1u << BITS);
 	float4 q[COLUMNS];
@@ -73,7 +81,7 @@ inline void add_codes(thread const uint* words, device const float* x, uint in_d
 	}
 	UNROLL
 	for (uint r = 0; r < R; r++) {
-		float4 v = *(device const float4*)(x + r * in_dim + 4 * J);
+		float4 v = x.four(r, k + 4 * J);
 		totals[r] += (v.x + v.y) + (v.z + v.w);
 		v.y *= UNIT;
 		v.z *= UNIT * UNIT;
@@ -90,9 +98,9 @@ inline void add_codes(thread const uint* words, device const float* x, uint in_d
 }
 
 // A lane's part of one step, from element k on. Rows behind `last` repeat it.
-template <uint R, uint BITS, uint GROUP, typename S>
-inline void add_step(thread const WeightRow<WeightFormat<BITS, GROUP, S>>& w, uint last, device const float* x, uint in_dim,
-                     uint k, thread float* sums) {
+template <uint R, uint BITS, uint GROUP, typename S, typename X>
+inline void add_step(thread const WeightRow<WeightFormat<BITS, GROUP, S>>& w, uint last, thread X& x, uint in_dim, uint k,
+                     thread float* sums) {
 	uint words[COLUMNS * (BITS / 2)];
 	float scales[COLUMNS], biases[COLUMNS];
 	UNROLL
@@ -110,10 +118,10 @@ inline void add_step(thread const WeightRow<WeightFormat<BITS, GROUP, S>>& w, ui
 		biases[c] = float(w.biases[g]);
 	}
 	float dots[R * COLUMNS] = {}, totals[R] = {};
-	add_codes<0, BITS, R>(words, x + k, in_dim, dots, totals);
-	add_codes<1, BITS, R>(words, x + k, in_dim, dots, totals);
-	add_codes<2, BITS, R>(words, x + k, in_dim, dots, totals);
-	add_codes<3, BITS, R>(words, x + k, in_dim, dots, totals);
+	add_codes<0, BITS, R>(words, x, k, dots, totals);
+	add_codes<1, BITS, R>(words, x, k, dots, totals);
+	add_codes<2, BITS, R>(words, x, k, dots, totals);
+	add_codes<3, BITS, R>(words, x, k, dots, totals);
 	UNROLL
 	for (uint r = 0; r < R; r++) {
 		UNROLL
@@ -124,8 +132,8 @@ inline void add_step(thread const WeightRow<WeightFormat<BITS, GROUP, S>>& w, ui
 	}
 }
 
-template <uint R, typename T>
-inline void add_step(thread const WeightRow<WeightFormat<0, 1, T>>& w, uint last, device const float* x, uint in_dim, uint k,
+template <uint R, typename T, typename X>
+inline void add_step(thread const WeightRow<WeightFormat<0, 1, T>>& w, uint last, thread X& x, uint in_dim, uint k,
                      thread float* sums) {
 	// Rows of whole vectors begin where vectors may.
 	const bool aligned = in_dim % LANE_VALUES == 0;
@@ -137,8 +145,7 @@ inline void add_step(thread const WeightRow<WeightFormat<0, 1, T>>& w, uint last
 	}
 	UNROLL
 	for (uint r = 0; r < R; r++) {
-		device const float* p = x + r * in_dim + k;
-		const float4 v = aligned ? *(device const float4*)p : load_part(p, in_dim - k);
+		const float4 v = aligned ? x.four(r, k) : x.any_four(r, k);
 		UNROLL
 		for (uint c = 0; c < COLUMNS; c++) {
 			float d = sums[r * COLUMNS + c];
@@ -150,13 +157,18 @@ inline void add_step(thread const WeightRow<WeightFormat<0, 1, T>>& w, uint last
 	}
 }
 
-// Adds a lane's part of row c of w times activation r to sums[r * COLUMNS + c]; the rows of w are c = 0..last, and
-// activations lie behind one another.
+// Adds a lane's part of row c of w times activation r to sums[r * COLUMNS + c]; the rows of w are c = 0..last.
+template <uint R, typename F, typename X>
+inline void add_lane_dots_of(thread const WeightRow<F>& w, uint last, thread X& x, uint in_dim, uint lane, thread float* sums) {
+	constexpr uint TAKEN = F::bits ? LANE_CODES : LANE_VALUES;
+	for (uint k = lane * TAKEN; k < in_dim; k += SIMD * TAKEN) add_step<R>(w, last, x, in_dim, k, sums);
+}
+// The same with activations that lie behind one another.
 template <uint R, typename F>
 inline void add_lane_dots(thread const WeightRow<F>& w, uint last, device const float* x, uint in_dim, uint lane,
                           thread float* sums) {
-	constexpr uint TAKEN = F::bits ? LANE_CODES : LANE_VALUES;
-	for (uint k = lane * TAKEN; k < in_dim; k += SIMD * TAKEN) add_step<R>(w, last, x, in_dim, k, sums);
+	PlainRows rows = {x, in_dim};
+	add_lane_dots_of<R>(w, last, rows, in_dim, lane, sums);
 }
 
 // One round of sum_lanes: pairs of lanes 32 * H / N apart share out 2 * H values, and each keeps half of them.

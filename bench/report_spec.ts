@@ -1,0 +1,101 @@
+/**
+ * The part of a report that speculation fills: what was asked for, rounds of one width, runs of rounds, and
+ * what they come to. Owns names and meanings of fields, as report.ts does.
+ */
+import * as v from "valibot";
+import { count, finite, positive, text } from "./report_values.ts";
+
+export const DRAFTERS = ["none", "ngram", "mtp"] as const;
+
+/** What `--verify-sweep` measures. */
+export const verifySweepSchema = v.object({
+  rows: v.array(count),
+  /** Who proposes drafts in runs of rounds, how many, and the tokens of a run. */
+  drafter: v.picklist(DRAFTERS),
+  drafts: count,
+  gen: count,
+  /** One chance for all drafts, or the share of rounds that accept the draft at each place. */
+  acceptance: v.nullable(v.array(positive)),
+  /** The prompt of the runs whose acceptance is measured. */
+  acceptance_file: v.nullable(text),
+});
+
+/** A run of rounds beside serial decode of the same tokens. */
+export const roundsRunSchema = v.object({
+  drafter: v.picklist(DRAFTERS),
+  /** Drafts asked for in a round. */
+  drafts: count,
+  /** Single tokens, where there was no draft. */
+  serial: count,
+  /** Serial decode of the same tokens in the same run, sample by sample, and the speeds. */
+  serial_ns: v.array(count),
+  serial_tps: v.nullable(positive),
+  speedup: v.nullable(positive),
+  /** What the times of single rounds say that it should be. */
+  foretold_speedup: v.nullable(positive),
+  /** Shares of the time of a run. */
+  shares: v.object({ draft: positive, verify: positive, commit: positive, host: positive }),
+  /** Share of tokens of the prompt, and of what was made, that the n-gram drafter would have foretold. */
+  prompt_hit_rate: v.nullable(positive),
+  output_hit_rate: v.nullable(positive),
+});
+
+export const specRunSchema = v.object({
+  rounds: count,
+  draft_tokens: count,
+  accepted: count,
+  acceptance_rate: v.nullable(positive),
+  mean_len: v.nullable(positive),
+  per_position: v.array(positive),
+  cost_ratio: v.nullable(positive),
+  commit_ns: v.nullable(count),
+  breakeven_acceptance: v.nullable(finite),
+  /** Of a run of rounds; older reports have none of these. */
+  run: v.optional(v.nullable(roundsRunSchema), null),
+});
+
+/** Rounds of one width with forced outcomes, behind the same state: a list of times for each. */
+export const roundsSchema = v.object({
+  /** Drafts accepted: none, half, all; without doubles. */
+  accepted: v.array(count),
+  ns: v.array(v.array(count)),
+  /** Of a serial step right behind each round that accepts none: the machine as it was then. */
+  step_ns: v.array(count),
+  /** Of the records that commit, in each of them. */
+  commit_ns: v.array(count),
+  /** None accepted, and the model's head drafts for the next round; null without a head. */
+  draft_ns: v.nullable(v.array(count)),
+});
+
+/** Rounds over serial decode at one depth with one set of settings. */
+export const curveSchema = v.object({
+  id: text,
+  n_depth: count,
+  step_ns: positive,
+  points: v.array(v.object({
+    rows: count,
+    /** Lower quartiles, as other programs only make times longer. On the scale of `step_ns`: a round over the steps timed beside it, times that. */
+    verify_ns: positive,
+    /** V(T) / S, V(T) / (T S), and a row's own time. */
+    cost: positive,
+    cost_per_row: positive,
+    marginal_ns: v.nullable(finite),
+    /** Time of the records that commit when none, half and all of the drafts are accepted. */
+    commit_ns: v.nullable(v.tuple([count, count, count])),
+    draft_ns: v.nullable(finite),
+    distinct_experts: v.nullable(positive),
+    /** Kernels of the products. */
+    route: v.array(text),
+    /** Acceptance from which rounds of so many rows are faster than serial decode. */
+    breakeven: v.nullable(positive),
+  })),
+  crossover_rows: v.nullable(count),
+  best: v.array(v.object({
+    /** Where the acceptance is from: `given`, or the row that measured it. */
+    source: text,
+    survival: v.array(positive),
+    drafts: count,
+    speedup: positive,
+    tokens_per_round: positive,
+  })),
+});

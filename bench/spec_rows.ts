@@ -1,0 +1,90 @@
+/** Samples of rounds to the fields of their rows. Assembles; measures nothing. */
+import { foretold, type VerifyCurve } from "./spec_figures.ts";
+import { ROUND_TOKENS } from "./grid.ts";
+import type { BenchEngine, RunOfRounds, SpeculateWork } from "./port.ts";
+import { rate } from "./figures.ts";
+import type { Row, RowCheck } from "./report.ts";
+import type { RoundSamples, RunSamples } from "./spec_sample.ts";
+import { undisturbed } from "./verify_curves.ts";
+
+/** Of a row whose tokens must be serial decode's. */
+function serialCheck(check: RowCheck, tokens: number, equal: boolean): RowCheck {
+  return {
+    ...check,
+    reference: "serial",
+    compared_tokens: tokens,
+    matched_tokens: equal ? tokens : 0,
+    first_divergence: null,
+    ok: check.ok && equal,
+  };
+}
+
+export function roundsRow(row: Row, { rounds, equal }: RoundSamples): Row {
+  return { ...row, rounds, check: serialCheck(row.check, ROUND_TOKENS, equal) };
+}
+
+/** `curve` holds the rounds that were measured at this depth before. */
+export function speculateRow(
+  row: Row,
+  work: SpeculateWork,
+  taken: RunSamples,
+  curve: VerifyCurve | null,
+  commitNs: number,
+  hits: ReturnType<BenchEngine["hitRates"]>,
+): Row {
+  const { runs, serialNs, equal } = taken;
+  const run = runs[0], serial = undisturbed(serialNs), ns = undisturbed(runs.map((r) => r.ns));
+  return {
+    ...row,
+    // The bytes of a run depend on how many drafts are accepted.
+    limit: null,
+    check: serialCheck(row.check, run.tokens, equal),
+    absent: { ...row.absent, limit: "depends on how many drafts are accepted" },
+    spec: {
+      rounds: run.rounds,
+      draft_tokens: run.drafted,
+      accepted: run.accepted,
+      acceptance_rate: run.drafted > 0 ? run.accepted / run.drafted : null,
+      mean_len: run.rounds > 0 ? 1 + run.accepted / run.rounds : null,
+      per_position: run.rounds > 0
+        ? run.acceptedAt.slice(0, work.drafts).map((n) => n / run.rounds)
+        : [],
+      cost_ratio: null,
+      commit_ns: commitNs,
+      breakeven_acceptance: null,
+      run: {
+        drafter: work.drafter,
+        drafts: work.drafts,
+        serial: run.serial,
+        serial_ns: [...serialNs],
+        serial_tps: rate(run.tokens, serial),
+        speedup: ns > 0 ? serial / ns : null,
+        foretold_speedup: curve && foretold(curve, { ...run, drafts: work.drafts }),
+        shares: sharesOf(runs, commitNs, curve, work),
+        prompt_hit_rate: hits.prompt,
+        output_hit_rate: hits.output,
+      },
+    },
+  };
+}
+
+/** Where the time of a median run went. */
+function sharesOf(
+  runs: readonly RunOfRounds[],
+  commitNs: number,
+  curve: VerifyCurve | null,
+  { drafts }: SpeculateWork,
+) {
+  const of = (pick: (r: RunOfRounds) => number) => undisturbed(runs.map(pick));
+  const total = Math.max(1, of((r) => r.ns)), device = of((r) => r.deviceNs);
+  const onDevice = curve?.points.find((p) => p.rows === drafts + 1)?.draftNs ?? 0;
+  const share = (ns: number) => Math.min(1, Math.max(0, ns) / total);
+  const { rounds } = runs[0];
+  const draft = of((r) => r.draftNs) + rounds * Math.max(0, onDevice), commit = rounds * commitNs;
+  return {
+    draft: share(draft),
+    verify: share(device - commit - rounds * Math.max(0, onDevice)),
+    commit: share(commit),
+    host: share(total - device - of((r) => r.draftNs)),
+  };
+}

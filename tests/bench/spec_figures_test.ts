@@ -1,0 +1,192 @@
+/** What speculation is worth: arithmetic by hand, and a fake engine whose times are known. */
+import assert from "node:assert/strict";
+import {
+  bestLength,
+  breakEven,
+  crossover,
+  foretold,
+  marginalNs,
+  roundNs,
+  speedup,
+  survivalGiven,
+  type VerifyCurve,
+} from "../../bench/spec_figures.ts";
+import { evenSurvival, expectedTokens, survivalOf } from "../../engine/speculate/expected.ts";
+import type { Row } from "../../bench/report.ts";
+import { verifyCurves } from "../../bench/verify_curves.ts";
+import { cellsOf } from "../../bench/grid.ts";
+import { fakeReport } from "./fake_report.ts";
+import type { Script } from "./fake_rig.ts";
+import { specWith } from "./spec.ts";
+
+function near(got: number | null | undefined, want: number, what = "", within = 1e-9) {
+  assert.ok(Math.abs(got! / want - 1) < within, `${what}: ${got}, not ${want}`);
+}
+
+function curve(costs: readonly number[], more: Partial<VerifyCurve["points"][number]> = {}) {
+  const points = costs.map((cost, i) => ({
+    rows: i + 1,
+    verifyNs: cost * 1000,
+    halfNs: i > 1 ? 0 : null,
+    allNs: i > 0 ? 0 : null,
+    draftNs: 0,
+    ...more,
+  }));
+  return { stepNs: 1000, points };
+}
+
+Deno.test("figures: tokens of a round", () => {
+  assert.equal(expectedTokens([], 0), 1);
+  near(expectedTokens([0.8, 0.5, 0.2], 2), 2.3);
+  near(expectedTokens([0.8, 0.5, 0.2], 9), 2.5);
+  const p = 0.7, even = evenSurvival(p, 15);
+  for (let n = 0; n <= 15; n++) near(expectedTokens(even, n), (1 - p ** (n + 1)) / (1 - p));
+  survivalOf([0.9, 0.5, 0.5]).forEach((s, i) => near(s, [0.9, 0.45, 0.225][i]));
+  assert.deepEqual(survivalGiven([0.5], 3), [0.5, 0.25, 0.125]);
+  assert.deepEqual(survivalGiven([0.5, 0.4], 3), [0.5, 0.4]);
+});
+
+Deno.test("figures: where one play beats one by one, and what a row adds", () => {
+  assert.equal(crossover(curve([1, 2.1, 2.9, 3])), 3);
+  assert.equal(crossover(curve([1, 2, 3, 4])), null);
+  assert.equal(crossover(curve([1, 1.5])), 2);
+  near(marginalNs(curve([1, 1.5, 1.75]), 3), 250);
+  assert.equal(marginalNs(curve([1, 1.5]), 1), null);
+  const gap = {
+    stepNs: 1000,
+    points: curve([1, 1.5, 1.6, 2.6]).points.filter((p) => p.rows !== 3),
+  };
+  near(marginalNs(gap, 4), 550);
+});
+
+Deno.test("figures: break-even is where the speed-up is one", () => {
+  // Two drafts: 1 + p + p^2 = 1.75 at p = 0.5.
+  near(breakEven(curve([1, 1.4, 1.75]), 2), 0.5, "two drafts", 1e-6);
+  near(breakEven(curve([1, 1.4]), 1), 0.4, "one draft", 1e-6);
+  assert.equal(breakEven(curve([1, 2.1]), 1), null);
+  assert.equal(breakEven(curve([1, 1.4]), 5), null);
+  assert.ok(breakEven(curve([1, 0.9]), 1)! < 1e-9);
+  const costs = [1, 1.2, 1.5, 2.2, 2.3, 3.1], c = curve(costs);
+  for (let n = 1; n < costs.length; n++) {
+    near(speedup(c, evenSurvival(breakEven(c, n)!, n), n), 1, `${n}`, 1e-6);
+  }
+});
+
+Deno.test("figures: the best length, with the head's drafts and with commits in it", () => {
+  const stairs = curve([1, 1.2, 1.3, 1.4, 2.2, 2.3, 2.4, 2.5]);
+  assert.equal(bestLength(stairs, evenSurvival(0.8, 7)).drafts, 3);
+  near(bestLength(stairs, evenSurvival(0.8, 7)).speedup, (1 + 0.8 + 0.64 + 0.512) / 1.4);
+  assert.equal(bestLength(stairs, evenSurvival(0.98, 7)).drafts, 7);
+  assert.deepEqual(bestLength(stairs, evenSurvival(0.1, 7)), { drafts: 0, speedup: 1, tokens: 1 });
+  assert.equal(bestLength(stairs, [0.9]).drafts, 1);
+  const dear = curve([1, 1.2, 1.3, 1.4], { draftNs: 1000 });
+  assert.equal(bestLength(dear, evenSurvival(0.4, 3)).drafts, 0);
+  // Five rows: commits of none, two and four drafts.
+  const c = curve([1, 1, 1, 1, 2], { halfNs: 100, allNs: 500 });
+  assert.deepEqual([0, 1, 2, 3, 4].map((k) => roundNs(c, 4, k)), [2000, 2050, 2100, 2300, 2500]);
+  assert.equal(roundNs(c, 9, 0), null);
+});
+
+Deno.test("figures: a run is foretold from its counts", () => {
+  const c = curve([1.1, 1.5, 1.8]);
+  const run = { tokens: 30, rounds: 10, serial: 5, drafts: 2, accepted: 15 };
+  near(foretold(c, run), 30 / (10 * 1.8 + 5 * 1.1));
+  assert.equal(foretold(c, { ...run, drafts: 7 }), null);
+});
+
+const SWEEP = {
+  rows: [1, 2, 4, 8, 24],
+  drafter: "mtp",
+  drafts: 3,
+  gen: 96,
+  acceptance: [0.8],
+  acceptance_file: null,
+} as const;
+const MS = 1e6;
+const SCRIPT: Script = {
+  stepNs: () => MS,
+  roundNs: (rows, accepted) => (1 + 0.25 * (rows - 1)) * MS + accepted * 1000,
+  commitNs: (_, accepted) => 5000 + accepted * 1000,
+  draftNs: (drafts) => drafts * 100_000,
+  verifyNs: (rows) => rows * 0.2 * MS,
+  accepts: [3, 0, null, 1],
+  proposeNs: 50_000,
+  routing: { sampledTokens: 512, imbalance: 1.5, distinct: (rows) => Math.min(64, 8 * rows) },
+};
+
+async function swept(script: Script = {}) {
+  const spec = { verify_sweep: { ...SWEEP, rows: [...SWEEP.rows], acceptance: [0.8] } };
+  const report = await fakeReport(spec, { ...SCRIPT, ...script });
+  const row = (id: string): Row => report.rows.find((r) => r.id === id)!;
+  return { report, row, curves: verifyCurves(report.rows, report.spec) };
+}
+
+Deno.test("sweep of rounds: its cells", () => {
+  const spec = specWith({
+    n_depth: [0, 512],
+    verify_sweep: { ...SWEEP, rows: [1, 24], acceptance: null },
+  });
+  const cells = cellsOf(spec);
+  assert.deepEqual(cells.map((c) => [c.id, c.work!.kind, c.tokens ?? "random"]).slice(0, 5), [
+    ["decode96@d0", "decode", "random"],
+    ["verify1@d0", "round", "random"],
+    ["verify24@d0", "verify", "random"],
+    ["mtp3-text@d0", "speculate", "text"],
+    ["mtp3-control@d0", "speculate", "random"],
+  ]);
+  assert.equal(cells.length, 10);
+  assert.equal(new Set(cells.map((c) => c.group)).size, 6);
+});
+
+Deno.test("sweep of rounds: scripted times come out as costs", async () => {
+  const { curves, row } = await swept();
+  assert.equal(curves.length, 1);
+  const [c] = curves, at = (rows: number) => c.points.find((p) => p.rows === rows)!;
+  near(c.step_ns, MS);
+  assert.deepEqual(c.points.map((p) => p.rows), [1, 2, 4, 8, 24]);
+  near(at(4).cost, 1.75);
+  near(at(4).cost_per_row, 1.75 / 4);
+  near(at(4).marginal_ns, 0.25 * MS);
+  near(at(24).cost, 4.8);
+  assert.deepEqual(at(4).commit_ns, [5000, 6000, 8000]);
+  assert.deepEqual(at(1).commit_ns, [5000, 5000, 5000]);
+  assert.equal(at(24).commit_ns, null);
+  near(at(4).draft_ns, 300_000);
+  assert.equal(at(8).distinct_experts, 64);
+  assert.equal(c.crossover_rows, 2);
+  near(at(2).breakeven, (1.25 + 0.1 - 1) / (1 - 0.001), "one draft", 1e-6);
+  assert.equal(at(24).breakeven, null);
+  const given = c.best.find((b) => b.source === "given")!;
+  near(given.speedup, 2.952 / (1.75 + 0.3 + (1 + 2 * (0.952)) / 1000 - 1 / 1000), "best", 2e-3);
+  assert.equal(given.drafts, 3);
+  assert.deepEqual(row("verify4@d0").check.reference, "serial");
+  assert.ok(row("verify4@d0").check.ok);
+});
+
+Deno.test("sweep of rounds: a run says what it did, what it should have done, and where time went", async () => {
+  const { row } = await swept(), { spec, stats, check, limit } = row("mtp3-text@d0");
+  // Accepts 3, 0, none, 1: 4 + 1 + 1 + 2 tokens each time, twelve times.
+  assert.deepEqual([spec!.rounds, spec!.run!.serial, spec!.accepted], [36, 12, 48]);
+  assert.deepEqual(spec!.per_position, [24 / 36, 12 / 36, 12 / 36]);
+  near(spec!.mean_len, 1 + 48 / 36);
+  const device = 36 * 1.75 * MS + 48 * 1000 + 12 * MS, total = device + 48 * 50_000;
+  near(stats!.median_ns, total);
+  near(spec!.run!.speedup, 96 * MS / total);
+  near(spec!.run!.serial_tps, 1000);
+  const { shares } = spec!.run!, drafts = 36 * 300_000;
+  near(shares.draft, (48 * 50_000 + drafts) / total);
+  near(shares.commit, 36 * 6000 / total);
+  near(shares.verify, (device - 36 * 6000 - drafts) / total);
+  assert.equal(shares.host, 0);
+  near(spec!.run!.foretold_speedup, 96 / (36 * (1.75 + 0.3 + 0.004 / 3) + 12), "foretold", 1e-3);
+  assert.deepEqual([check.reference, check.matched_tokens, check.ok], ["serial", 96, true]);
+  assert.equal(limit, null);
+});
+
+Deno.test("sweep of rounds: other tokens than serial decode's fail the row", async () => {
+  let calls = 0;
+  const { row, curves } = await swept({ output: () => calls++ === 40 ? "other" : "" });
+  const failed = ["verify1@d0", "verify2@d0", "verify4@d0"].map(row).filter((r) => !r.check.ok);
+  assert.equal(failed.length, 1);
+  assert.ok(curves[0].points.every((p) => `verify${p.rows}@d0` !== failed[0].id));
+});

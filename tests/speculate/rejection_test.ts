@@ -1,0 +1,67 @@
+/** Rejection forced at every place and full acceptance, every width: the bytes are those of serial decode. */
+import assert from "node:assert/strict";
+import { DRAFTS_MAX } from "../../kernels/step.ts";
+import {
+  compare,
+  compareLogits,
+  draftAt,
+  everyRejection,
+  MODELS,
+  type Pair,
+  type PairOptions,
+  somePrompt,
+  start,
+  truthOf,
+  withPair,
+} from "./lockstep.ts";
+
+const ALL = Array.from({ length: DRAFTS_MAX + 1 }, (_, i) => i + 1);
+
+async function rejectEverywhere(pair: Pair, widths: readonly number[], from: number) {
+  const { serial, rounds, model } = pair;
+  const prompt = somePrompt(model, from);
+  const list = everyRejection(widths);
+  const tokens = list.reduce((n, r) => n + r.right + 1, 0);
+  const truth = await truthOf(serial, prompt, tokens + DRAFTS_MAX + 1);
+  await start(pair, prompt);
+  await compare(pair, "prompt");
+  for (const { rows, right } of list) {
+    const what = `${rows} rows, ${right} right`;
+    const before = rounds.pos;
+    rounds.draft(draftAt(truth, before, { length: rows - 1, right }, model.config.vocab));
+    await rounds.rounds(1, { rows });
+    assert.equal(rounds.pos - before, right + 1, what);
+    await compare(pair, what);
+    compareLogits(pair, rows, right + 1, what);
+  }
+  const { rounds: played, accepted, acceptedAt } = rounds.counts();
+  assert.equal(played, list.length);
+  assert.equal(accepted, tokens - list.length);
+  const at = (i: number) => list.filter((r) => r.right > i).length;
+  assert.deepEqual(acceptedAt, Array.from({ length: DRAFTS_MAX }, (_, i) => at(i)));
+}
+
+/** What is run on which player; the emulator is slow, so widths there are fewer. */
+const RUNS: readonly (PairOptions & { name: string; widths: readonly number[]; from: number })[] = [
+  ...["tiny", "dense", "moe"].flatMap((name) =>
+    [false, true].map((actInt8) => ({ name, actInt8, widths: ALL, from: 30 }))
+  ),
+  // Across the first block of keys, where another form of attention takes over.
+  { name: "dense", widths: [2, 16], from: 240, session: { kv: "q8" } },
+  { name: "dense", kind: "emu", widths: [1, 4, 16], from: 30 },
+  { name: "moe", kind: "emu", widths: [2, 7], from: 30 },
+  { name: "tiny", kind: "emu", widths: [3], from: 9 },
+];
+
+for (const { name, widths, from, ...options } of RUNS) {
+  const { kind = "cpu", actInt8 = false } = options;
+  const label = `${kind}, ${name}, actInt8=${actInt8}, widths ${widths[0]} to ${widths.at(-1)}`;
+  Deno.test(`rounds equal serial decode at every rejection: ${label}`, async () => {
+    const session = { ctx: 1024, ...options.session };
+    await withPair(
+      MODELS[name],
+      { ...options, session },
+      (pair) => rejectEverywhere(pair, widths, from),
+    );
+  });
+}
