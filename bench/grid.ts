@@ -149,8 +149,10 @@ export const DIGEST_TOKENS = 16;
 
 /** Rows of the widest round; more rows go through the matrix kernels. */
 export const ROUND_ROWS_MAX = 16;
+/** Tokens of untimed rounds before a timed one. */
+export const ROUND_WARM_TOKENS = 2;
 /** Tokens that come out of every sample of a round, whatever it accepts. */
-export const ROUND_TOKENS = ROUND_ROWS_MAX + 1;
+export const ROUND_TOKENS = ROUND_WARM_TOKENS + ROUND_ROWS_MAX + 1;
 
 /** Tokens of one sample. */
 export function tokensOf(work: Work): number {
@@ -162,7 +164,8 @@ export function tokensOf(work: Work): number {
 /** Positions that a cell needs. */
 export function contextOf(cell: Cell, checkRows: number): number {
   if (!cell.work) return 0;
-  return cell.depth + Math.max(checkRows, tokensOf(cell.work) + DIGEST_TOKENS) + 1;
+  const behind = Math.max(checkRows, ROUND_TOKENS, tokensOf(cell.work) + DIGEST_TOKENS);
+  return cell.depth + behind + 1;
 }
 
 export function paramsOf(cell: Cell, spec: Spec): RowParams {

@@ -123,16 +123,14 @@ export class LiveEngine implements BenchEngine {
   }
 
   async round(rows: number, accepted: number, drafts = 0): Promise<void> {
-    const session = this.#session;
-    this.#prefix = Math.min(this.#prefix, session.pos);
+    const session = this.#session, from = session.pos;
+    this.#prefix = Math.min(this.#prefix, from);
     this.#resultRows = Math.max(this.#resultRows, rows);
     session.draft(this.#forced(rows, accepted));
     await session.rounds(1, { rows, drafts });
     this.#read.push(...session.take());
-    if (this.#read.length !== accepted + 1) {
-      throw new Error(
-        `A round of ${rows} rows made ${this.#read.length} of ${accepted + 1} tokens`,
-      );
+    if (session.pos - from !== accepted + 1) {
+      throw new Error(`A round of ${rows} rows kept ${session.pos - from} of ${accepted + 1}`);
     }
   }
 
@@ -144,6 +142,7 @@ export class LiveEngine implements BenchEngine {
   }
 
   async commitNs(rows: number, accepted: number): Promise<number> {
+    await this.rewind();
     const drafts = this.#forced(rows, accepted);
     return await commitTime(this.#session, { rows, drafts }, () => this.rewind());
   }
@@ -163,7 +162,9 @@ export class LiveEngine implements BenchEngine {
   }
 
   #forced(rows: number, accepted: number): number[] {
-    return rows === 1 ? [] : forcedDrafts(this.#truth!, rows, accepted, this.model.vocabUsed);
+    if (rows === 1) return [];
+    const ahead = this.#truth!.subarray(this.#session.pos - this.#depth);
+    return forcedDrafts(ahead, rows, accepted, this.model.vocabUsed);
   }
 
   async prefill(tokens: number, signal?: AbortSignal): Promise<void> {

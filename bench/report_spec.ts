@@ -59,7 +59,7 @@ export const roundsSchema = v.object({
   /** Drafts accepted: none, half, all; without doubles. */
   accepted: v.array(count),
   ns: v.array(v.array(count)),
-  /** Of a serial step right behind each round that accepts none: the machine as it was then. */
+  /** Of serial steps right behind the rounds that accept none: the machine as it was then. */
   step_ns: v.array(count),
   /** Of the records that commit, in each of them. */
   commit_ns: v.array(count),
@@ -74,7 +74,7 @@ export const curveSchema = v.object({
   step_ns: positive,
   points: v.array(v.object({
     rows: count,
-    /** Lower quartiles, as other programs only make times longer. On the scale of `step_ns`: a round over the steps timed beside it, times that. */
+    /** The least tenth, as other programs only make times longer. On the scale of `step_ns`: a round over the steps timed beside it, times that. */
     verify_ns: positive,
     /** V(T) / S, V(T) / (T S), and a row's own time. */
     cost: positive,

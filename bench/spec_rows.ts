@@ -5,7 +5,7 @@ import type { BenchEngine, RunOfRounds, SpeculateWork } from "./port.ts";
 import { rate } from "./figures.ts";
 import type { Row, RowCheck } from "./report.ts";
 import type { RoundSamples, RunSamples } from "./spec_sample.ts";
-import { undisturbed } from "./verify_curves.ts";
+import { median } from "./stats.ts";
 
 /** Of a row whose tokens must be serial decode's. */
 function serialCheck(check: RowCheck, tokens: number, equal: boolean): RowCheck {
@@ -33,7 +33,7 @@ export function speculateRow(
   hits: ReturnType<BenchEngine["hitRates"]>,
 ): Row {
   const { runs, serialNs, equal } = taken;
-  const run = runs[0], serial = undisturbed(serialNs), ns = undisturbed(runs.map((r) => r.ns));
+  const run = runs[0], serial = median(serialNs);
   return {
     ...row,
     // The bytes of a run depend on how many drafts are accepted.
@@ -58,7 +58,7 @@ export function speculateRow(
         serial: run.serial,
         serial_ns: [...serialNs],
         serial_tps: rate(run.tokens, serial),
-        speedup: ns > 0 ? serial / ns : null,
+        speedup: median(runs.map((r, i) => serialNs[i] / Math.max(1, r.ns))),
         foretold_speedup: curve && foretold(curve, { ...run, drafts: work.drafts }),
         shares: sharesOf(runs, commitNs, curve, work),
         prompt_hit_rate: hits.prompt,
@@ -68,14 +68,14 @@ export function speculateRow(
   };
 }
 
-/** Where the time of a median run went. */
+/** Where the time of a run went, by the middle ones. */
 function sharesOf(
   runs: readonly RunOfRounds[],
   commitNs: number,
   curve: VerifyCurve | null,
   { drafts }: SpeculateWork,
 ) {
-  const of = (pick: (r: RunOfRounds) => number) => undisturbed(runs.map(pick));
+  const of = (pick: (r: RunOfRounds) => number) => median(runs.map(pick));
   const total = Math.max(1, of((r) => r.ns)), device = of((r) => r.deviceNs);
   const onDevice = curve?.points.find((p) => p.rows === drafts + 1)?.draftNs ?? 0;
   const share = (ns: number) => Math.min(1, Math.max(0, ns) / total);

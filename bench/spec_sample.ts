@@ -2,13 +2,15 @@
  * Samples of speculative rounds: one width with forced outcomes in turn, and runs of rounds in turn with
  * serial decode of the same tokens. Reads the clock around calls; judges nothing.
  */
-import { ROUND_TOKENS } from "./grid.ts";
+import { ROUND_TOKENS, ROUND_WARM_TOKENS } from "./grid.ts";
 import type { BenchEngine, RoundWork, RunOfRounds, SpeculateWork } from "./port.ts";
 import type { Rounds } from "./report.ts";
 import { callsOf, type SampleOptions, type Samples, type SampleTimes } from "./sample.ts";
 
 /** Short plays need more samples than others for the same certainty. */
-const ROUNDS_MIN = 15;
+const ROUNDS_MIN = 25;
+/** Serial tokens of one call beside a round: about as long as a round, so that both are disturbed as often. */
+const STEP_TOKENS = 4;
 
 export interface RoundSamples {
   /** Of rounds that accept nothing. */
@@ -60,7 +62,7 @@ export async function takeRounds(
     rounds: {
       accepted,
       ns: ns.slice(0, accepted.length),
-      step_ns: times[0].map((t) => Math.round(t.stepNs)),
+      step_ns: times[0].flatMap((t) => t.stepNs),
       commit_ns: commitNs,
       draft_ns: drafts > 0 ? ns[accepted.length] : null,
     },
@@ -69,9 +71,9 @@ export async function takeRounds(
   };
 }
 
-/** A round, and the serial steps behind it. */
+/** A round, and the serial steps behind it, call by call. */
 interface RoundTimes extends SampleTimes {
-  readonly stepNs: number;
+  readonly stepNs: readonly number[];
 }
 
 async function oneRound(
@@ -81,11 +83,17 @@ async function oneRound(
   { clock, origin }: SampleOptions,
 ): Promise<RoundTimes> {
   await engine.rewind();
+  // Untimed rounds of the same form: caches and threads are as between two rounds of a run.
+  for (let i = 0; i < ROUND_WARM_TOKENS; i++) await engine.round(rows, 0, drafts);
   const from = clock.now();
   await engine.round(rows, accepted, drafts);
-  const until = clock.now(), left = ROUND_TOKENS - accepted - 1;
-  if (left > 0) await engine.decode(left);
-  const stepNs = left > 0 ? Number(clock.now() - until) / left : 0;
+  const until = clock.now(), left = ROUND_TOKENS - ROUND_WARM_TOKENS - accepted - 1;
+  const stepNs: number[] = [];
+  for (let done = 0; done < left; done += STEP_TOKENS) {
+    const tokens = Math.min(STEP_TOKENS, left - done), began = clock.now();
+    await engine.decode(tokens);
+    stepNs.push(Math.round(Number(clock.now() - began) / tokens));
+  }
   const { digest } = await engine.produced();
   const ns = Number(until - from);
   return { startedNs: Number(from - origin), ns, callNs: [], prefillNs: null, digest, stepNs };

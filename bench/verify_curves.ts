@@ -27,9 +27,9 @@ function isPoint(row: Row): boolean {
     (row.rounds !== null || row.params.rows! > ROUND_ROWS_MAX);
 }
 
-/** Other programs only make times longer: the lower quartile is nearer to what a play takes than the middle. */
+/** Other programs only make times longer: the least tenth is nearer to what a play takes than the middle. */
 export function undisturbed(ns: readonly number[]): number {
-  return quantile(ns, 0.25);
+  return quantile(ns, 0.1);
 }
 
 /**

@@ -6,6 +6,7 @@ import type { Command } from "commander";
 import type { EngineApi } from "../engine/api_types.ts";
 import { ALIASES, cacheFolder, resolveModel } from "../engine/aliases.ts";
 import { UserError } from "../engine/errors.ts";
+import { NO_APPLE_FIGURES } from "../engine/caveats.ts";
 import { GREEDY } from "../engine/generation_config.ts";
 import type { Context } from "./context.ts";
 import { complaintOf, EXIT } from "./exit.ts";
@@ -69,6 +70,8 @@ function checks(context: Context): [string, () => string | Promise<string>][] {
     ["devices", async () => deviceList(await context.engine())],
     ["metal", async () => player(await context.engine(), "metal")],
     ["cuda", async () => player(await context.engine(), "cuda")],
+    ["emulator", async () => emulator(await context.engine())],
+    ["apple", () => neverMeasured()],
     ["memory", () => `${bytes(Deno.systemMemoryInfo().available)} free`],
     ["checkpoint", async () => checkpoint(await context.engine(), context)],
     ["models", () => models(context)],
@@ -93,7 +96,17 @@ function deviceList(engine: EngineApi): string {
 function player(engine: EngineApi, kind: "metal" | "cuda"): string {
   const found = engine.listDevices().filter((d) => d.kind === kind);
   if (found.length > 0) return found.map((d) => d.name).join(", ");
-  throw new Missing(`this library has no ${kind} player; models run on the CPU`);
+  const why = kind === "metal" ? "no Apple GPU here" : "there is no CUDA player yet";
+  throw new Missing(`${why}; models run on the CPU`);
+}
+
+function neverMeasured(): never {
+  throw new Missing(NO_APPLE_FIGURES);
+}
+
+function emulator(engine: EngineApi): string {
+  if (engine.listDevices().some((d) => d.kind === "emu")) return "runs the kernels for Metal";
+  throw new Missing("needs a processor with AVX2, FMA and F16C");
 }
 
 /** Aliases whose checkpoints are in the cache. */

@@ -34,6 +34,9 @@ import { type Omission, refusalOf, select, type Source, type SourceRow } from ".
 
 const SETTINGS: readonly Setting[] = ["depth", "chunk", "threads", "tokens", "seed"];
 
+const SWEPT =
+  "Rounds of a sweep: the least tenth of their times over that of the steps timed beside them.";
+
 interface CostPoint extends Point {
   readonly entry: SourceRow;
   /** Least cost that bytes and bandwidth allow. */
@@ -71,6 +74,7 @@ export function drawVerify(sources: readonly Source[]): Drawing {
       ],
       facts: [
         stepLine(rows),
+        ...rows.some((entry) => entry.row.rounds) ? [SWEPT] : [],
         limitLine(rows),
         intervalLine(rows),
         ...factLines(shown, SETTINGS),

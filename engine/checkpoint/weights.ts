@@ -62,7 +62,7 @@ export interface WeightPlan {
   readonly notes: readonly string[];
   /** What is not as it was asked for or said, one line each. */
   readonly warnings: readonly string[];
-  /** Tensors of an MTP head that the checkpoint holds. */
+  /** Tensors of an MTP head that were left out. */
   readonly draftTensors: number;
 }
 

@@ -3,7 +3,7 @@
  * for. Limits of Apple GPUs are static_asserts here, so that a kernel over one of them does not build.
  */
 import { joined, Refusal, solid, type Token } from "./lex.ts";
-import { type Argument, type Instance, type Kernel, type Parsed } from "./parse.ts";
+import type { Argument, Instance, Kernel, Parsed } from "./parse.ts";
 import { BUILT_IN } from "./rules.ts";
 import { sizeFunction } from "./threadgroup.ts";
 

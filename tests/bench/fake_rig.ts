@@ -3,6 +3,7 @@
  * tested with. Nothing here runs a model.
  */
 import { createHash } from "node:crypto";
+import { ROUND_TOKENS } from "../../bench/grid.ts";
 import type {
   BenchEngine,
   Clock,
@@ -119,7 +120,7 @@ export class FakeEngine implements BenchEngine {
   }
   async serial(): Promise<Produced> {
     await this.restore();
-    await this.decode(17);
+    await this.decode(ROUND_TOKENS);
     return await this.produced();
   }
   round(rows: number, accepted: number, drafts = 0): Promise<void> {

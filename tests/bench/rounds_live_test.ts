@@ -43,7 +43,7 @@ for (const drafter of ["ngram", "mtp"] as const) {
     }
     const five = report.rows[3];
     assert.deepEqual(five.rounds!.accepted, [0, 2, 4]);
-    assert.deepEqual([five.check.reference, five.check.matched_tokens], ["serial", 17]);
+    assert.deepEqual([five.check.reference, five.check.matched_tokens], ["serial", 19]);
     assert.equal(five.rounds!.draft_ns !== null, drafter === "mtp");
     assert.ok(five.rounds!.commit_ns.every((ns) => ns > 0));
     const names = (i: number) => report.rows[i].dispatch!.kernels.map((k) => k.name).join();

@@ -99,7 +99,7 @@ Deno.test("doctor: each check by itself, code 4 when one fails", async () => {
   assert.equal(well.code, 0, well.out);
   assert.match(
     well.out,
-    /^ok {3}deno: [\d.]+\nok {3}devices: cpu avx2, null\n-- {3}metal: .*\n-- {3}cuda: .*\nok {3}memory: .* free\nok {3}checkpoint: .*\n-- {3}models: .*\nok {3}generate: "the sun was.*"\n$/,
+    /^ok {3}deno: [\d.]+\nok {3}devices: cpu avx2, null\n-- {3}metal: .*\n-- {3}cuda: .*\n-- {3}emulator: .*\n-- {3}apple: .*\nok {3}memory: .* free\nok {3}checkpoint: .*\n-- {3}models: .*\nok {3}generate: "the sun was.*"\n$/,
   );
   const ill = await command(["doctor"], {}, { failure: new UserError("No such model: tiny") });
   assert.equal(ill.code, 4);
@@ -110,7 +110,7 @@ Deno.test("doctor: each check by itself, code 4 when one fails", async () => {
   const found = JSON.parse((await command(["doctor", "--json"], {}, { text: " a" })).out);
   assert.deepEqual(
     found.map((f: { ok: boolean | null }) => f.ok),
-    [true, true, null, null, true, true, null, false],
+    [true, true, null, null, null, null, true, true, null, false],
   );
 });
 
