@@ -3,7 +3,6 @@
  * Beside serial decode, which is what they must equal; and what rounds may cost in plays.
  */
 import assert from "node:assert/strict";
-import { GREEDY } from "../../engine/generation_config.ts";
 import { DRAFTS_MAX } from "../../kernels/step.ts";
 import {
   compare,
@@ -104,50 +103,5 @@ Deno.test("a round costs one play, whatever is kept of it", async () => {
       assert.deepEqual(calls, [{ times: 1, played: 1 }], `${right} right`);
       await compare(pair, `${right} right`);
     }
-  });
-});
-
-Deno.test("rounds of the MTP head chain on the device: many in one call", async () => {
-  for (const actInt8 of PLANS) {
-    await withPair(MODELS.tiny, { actInt8, draftHead: true }, async (pair) => {
-      const prompt = somePrompt(pair.model, FROM);
-      for (const drafts of [1, 2, 4, 15]) {
-        await start(pair, prompt, { drafts });
-        const rounds = () => pair.rounds.rounds(8, { rows: drafts + 1, drafts });
-        assert.deepEqual(await callsOf(rounds), [{ times: 8, played: 8 }]);
-        const counts = pair.rounds.counts();
-        assert.equal(counts.rounds, 8);
-        assert.equal(counts.drafted, 8 * drafts);
-        assert.equal(pair.rounds.pos, FROM + 8 + counts.accepted);
-        assert(counts.accepted > 0, "the head is right now and then");
-        await compare(pair, `${drafts} drafts`);
-      }
-    });
-  }
-});
-
-Deno.test("the head's cache is the same however wide the rounds were", async () => {
-  await withPair(MODELS.tiny, { draftHead: true }, async (pair) => {
-    const { rounds, model } = pair, prompt = somePrompt(model, FROM);
-    const truth = await truthOf(pair.serial, prompt, 60);
-    const caches: string[] = [];
-    for (const [length, right] of [[0, 0], [3, 2], [15, 4], [15, 15]]) {
-      rounds.reset();
-      rounds.begin({ sampling: GREEDY, stopIds: [], limit: 48 });
-      await rounds.prefill(prompt);
-      while (rounds.halted() === "running") await oneRound(pair, truth, length, right);
-      const perHead = rounds.ctx * model.config.headDim * 2;
-      const pairs = rounds.pos * model.config.headDim * 2;
-      const all = rounds.readStates();
-      const parts = ["k", "v"].flatMap((which) => {
-        const bytes = all.get(`kv.mtp.${which}`)!;
-        return Array.from(
-          { length: model.config.kvHeads },
-          (_, h) => [...bytes.subarray(h * perHead, h * perHead + pairs)].join(),
-        );
-      });
-      caches.push(parts.join(";"));
-    }
-    for (const c of caches) assert(c === caches[0]);
   });
 });

@@ -168,3 +168,20 @@ Deno.test("more drafts than a round takes, and a head that is not fed, are refus
     await assert.rejects(() => asked({ drafter: "mtp" }), /draftHead/);
   });
 });
+
+Deno.test("speculation on the null player comes to an end", async () => {
+  using device = openDevice({ kind: "null" });
+  using model = await openModel("tiny", { device, env: {}, draftHead: true });
+  for (const speculation of WAYS) {
+    using session = new Session(model, { ctx: 64, draftHead: true });
+    const { result } = await run(session, {
+      prompt: Uint32Array.of(1, 2, 3),
+      maxTokens: 20,
+      sampling: GREEDY,
+      stopIds: [],
+      stopStrings: [],
+      speculation,
+    });
+    assert.equal(result.stopReason, "context_full", JSON.stringify(speculation));
+  }
+});

@@ -17,9 +17,6 @@
 
 typedef simdgroup_matrix<float, 8, 8> Tile;
 
-// Loops over arrays of matrices: rolled, they would put the arrays into memory.
-#define UNROLL _Pragma("unroll")
-
 constant constexpr uint THREADS = LW_THREADS_gdn_chunk;
 constant constexpr uint EDGE = 8;
 constant constexpr uint COLUMNS = EDGE * THREADS / SIMD;  // op.ts counts threadgroups by it
@@ -86,14 +83,14 @@ inline void invert_diagonal(uint lane, threadgroup float* l) {
 	const uint c = lane % EDGE;
 	float y[EDGE];
 	if (lane < ROWS)
-		UNROLL for (uint i = 0; i < EDGE; i++) {
+		LW_UNROLL for (uint i = 0; i < EDGE; i++) {
 			float sum = i == c ? 1.0f : 0.0f;
-			UNROLL for (uint m = 0; m < i; m++) sum = fma(block[i * PITCH + m], y[m], sum);
+			LW_UNROLL for (uint m = 0; m < i; m++) sum = fma(block[i * PITCH + m], y[m], sum);
 			y[i] = sum;
 		}
 	simdgroup_barrier(mem_flags::mem_threadgroup);
 	if (lane < ROWS)
-		UNROLL for (uint i = 0; i < EDGE; i++) block[i * PITCH + c] = y[i];
+		LW_UNROLL for (uint i = 0; i < EDGE; i++) block[i * PITCH + c] = y[i];
 }
 
 // grown[i] and rest[i] * beta[i] of row i, each as a row of 8 equal numbers: a matrix to scale by.
@@ -136,7 +133,7 @@ inline void chunks(device const float* qk, device const float* conv, device cons
 	threadgroup float* reads = m.pairs + ROWS * PITCH;
 
 	Tile s[TILES];
-	UNROLL for (uint t = 0; t < TILES; t++) {
+	LW_UNROLL for (uint t = 0; t < TILES; t++) {
 		s[t] = zero_tile();
 		if (inside && t * EDGE < n) simdgroup_load(s[t], state + gdn_state_at(a, h, v0) + t * EDGE, n, ulong2(0, 0), true);
 	}
@@ -156,26 +153,26 @@ inline void chunks(device const float* qk, device const float* conv, device cons
 		// K S and Q S of this simdgroup's columns; of the pairs, band sg of K K^T and band BANDS-1-sg of Q K^T, BANDS+1
 		// blocks together.
 		Tile ks[BANDS], qs[BANDS], pairs[BANDS + 1];
-		UNROLL for (uint b = 0; b < BANDS; b++) ks[b] = qs[b] = zero_tile();
-		UNROLL for (uint p = 0; p <= BANDS; p++) pairs[p] = zero_tile();
-		UNROLL for (uint half_at = 0; half_at < WIDTH; half_at += HALF) {
+		LW_UNROLL for (uint b = 0; b < BANDS; b++) ks[b] = qs[b] = zero_tile();
+		LW_UNROLL for (uint p = 0; p <= BANDS; p++) pairs[p] = zero_tile();
+		LW_UNROLL for (uint half_at = 0; half_at < WIDTH; half_at += HALF) {
 			if (half_at < n) {
 				if (half_at > 0) threadgroup_barrier(mem_flags::mem_threadgroup);
 				stage(tid, m.pairs, QUERY_PITCH, q + r0 * stride + half_at, stride, n - half_at < HALF ? n - half_at : HALF, ROWS, count);
 				threadgroup_barrier(mem_flags::mem_threadgroup);
-				UNROLL for (uint t = 0; t < HALF / EDGE; t++) {
+				LW_UNROLL for (uint t = 0; t < HALF / EDGE; t++) {
 					const uint d = half_at + t * EDGE;
 					if (d < n) {
 						threadgroup const float* keys = m.keys + d;
 						threadgroup const float* queries = m.pairs + t * EDGE;
-						UNROLL for (uint b = 0; b < BANDS; b++) {
+						LW_UNROLL for (uint b = 0; b < BANDS; b++) {
 							simdgroup_multiply_accumulate(ks[b], tile_at(keys + b * EDGE * KEY_PITCH, KEY_PITCH), s[d / EDGE], ks[b]);
 							simdgroup_multiply_accumulate(qs[b], tile_at(queries + b * EDGE * QUERY_PITCH, QUERY_PITCH), s[d / EDGE], qs[b]);
 						}
 						if (sg < BANDS) {
 							const Tile key = tile_at(keys + sg * EDGE * KEY_PITCH, KEY_PITCH);
 							const Tile query = tile_at(queries + (BANDS - 1 - sg) * EDGE * QUERY_PITCH, QUERY_PITCH);
-							UNROLL for (uint p = 0; p <= BANDS; p++) {
+							LW_UNROLL for (uint p = 0; p <= BANDS; p++) {
 								const uint band = p <= sg ? p : p - sg - 1;
 								const Tile other = transposed_at(keys + band * EDGE * KEY_PITCH, KEY_PITCH);
 								if (p <= sg)
@@ -190,7 +187,7 @@ inline void chunks(device const float* qk, device const float* conv, device cons
 		}
 		threadgroup_barrier(mem_flags::mem_threadgroup);  // the queries have been read
 		if (sg < BANDS)
-			UNROLL for (uint p = 0; p <= BANDS; p++) {
+			LW_UNROLL for (uint p = 0; p <= BANDS; p++) {
 				const uint band = p <= sg ? p : p - sg - 1;
 				threadgroup float* to = p <= sg ? lower + sg * EDGE * PITCH : reads + (BANDS - 1 - sg) * EDGE * PITCH;
 				simdgroup_store(pairs[p], to + band * EDGE, PITCH);
@@ -203,17 +200,17 @@ inline void chunks(device const float* qk, device const float* conv, device cons
 		threadgroup_barrier(mem_flags::mem_threadgroup);
 
 		// Y, over K S.
-		UNROLL for (uint b = 0; b < BANDS; b++) {
+		LW_UNROLL for (uint b = 0; b < BANDS; b++) {
 			Tile y = less(tile_at(m.column + b * EDGE * EDGE, EDGE), scaled(ks[b], tile_at(m.grown + b * EDGE * EDGE, EDGE)));
 			threadgroup const float* row = lower + b * EDGE * PITCH;
-			UNROLL for (uint j = 0; j < b; j++) simdgroup_multiply_accumulate(y, tile_at(row + j * EDGE, PITCH), ks[j], y);
+			LW_UNROLL for (uint j = 0; j < b; j++) simdgroup_multiply_accumulate(y, tile_at(row + j * EDGE, PITCH), ks[j], y);
 			simdgroup_multiply_accumulate(ks[b], tile_at(row + b * EDGE, PITCH), y, zero_tile());
 		}
 		simdgroup_barrier(mem_flags::mem_threadgroup);  // V has been read
-		UNROLL for (uint b = 0; b < BANDS; b++) {
+		LW_UNROLL for (uint b = 0; b < BANDS; b++) {
 			qs[b] = scaled(qs[b], tile_at(m.grown + b * EDGE * EDGE, EDGE));
 			threadgroup const float* row = reads + b * EDGE * PITCH;
-			UNROLL for (uint j = 0; j <= b; j++) simdgroup_multiply_accumulate(qs[b], tile_at(row + j * EDGE, PITCH), ks[j], qs[b]);
+			LW_UNROLL for (uint j = 0; j <= b; j++) simdgroup_multiply_accumulate(qs[b], tile_at(row + j * EDGE, PITCH), ks[j], qs[b]);
 			simdgroup_store(qs[b], m.column + b * EDGE * EDGE, EDGE);
 		}
 		simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -221,15 +218,15 @@ inline void chunks(device const float* qk, device const float* conv, device cons
 			if (inside && e / EDGE < count) out[(r0 + e / EDGE) * gdn_o_stride(a) + e % EDGE] = m.column[e];
 
 		const float kept = m.grown[(ROWS - 1) * EDGE];
-		UNROLL for (uint b = 0; b < BANDS; b++) ks[b] = scaled(ks[b], tile_at(m.rest + b * EDGE * EDGE, EDGE));
-		UNROLL for (uint t = 0; t < TILES; t++)
+		LW_UNROLL for (uint b = 0; b < BANDS; b++) ks[b] = scaled(ks[b], tile_at(m.rest + b * EDGE * EDGE, EDGE));
+		LW_UNROLL for (uint t = 0; t < TILES; t++)
 			if (t * EDGE < n) {
 				s[t].thread_elements() = s[t].thread_elements() * kept;
-				UNROLL for (uint b = 0; b < BANDS; b++) simdgroup_multiply_accumulate(s[t], transposed_at(m.keys + b * EDGE * KEY_PITCH + t * EDGE, KEY_PITCH), ks[b], s[t]);
+				LW_UNROLL for (uint b = 0; b < BANDS; b++) simdgroup_multiply_accumulate(s[t], transposed_at(m.keys + b * EDGE * KEY_PITCH + t * EDGE, KEY_PITCH), ks[b], s[t]);
 			}
 	}
 
-	UNROLL for (uint t = 0; t < TILES; t++)
+	LW_UNROLL for (uint t = 0; t < TILES; t++)
 		if (inside && t * EDGE < n) simdgroup_store(s[t], state + gdn_state_at(a, h, v0) + t * EDGE, n, ulong2(0, 0), true);
 }
 

@@ -42,7 +42,7 @@ void moe_down(device const float* h [[buffer(0)]],
 		float dots[COLUMNS] = {};
 		add_lane_dots<1>(w, last, h + size_t(pair) * a.ffn, a.ffn, lane, dots);
 		const float weight = weights[pair];
-		UNROLL
+		LW_UNROLL
 		for (uint c = 0; c < COLUMNS; c++) sums[c] = fma(weight, dots[c], sums[c]);
 	}
 
@@ -51,7 +51,7 @@ void moe_down(device const float* h [[buffer(0)]],
 	threadgroup_barrier(mem_flags::mem_threadgroup);
 	if (tid < COLUMNS && tid <= last) {
 		float total = parts[tid];
-		UNROLL
+		LW_UNROLL
 		for (uint s = 1; s < SIMDGROUPS; s++) total += parts[s * COLUMNS + tid];
 		y[size_t(row) * a.dim + d + tid] = total;
 	}

@@ -57,9 +57,9 @@ void moe_gate_up_gemm(device const float* x [[buffer(0)]],
 
 	simdgroup_float8x8 sums[GEMM_SUMS];
 	multiply_tile<F>(sums, x, rows, n, w, a.in_dim, sg * 8, HALF_TILE + sg * 8, floats, tid);
-	GEMM_UNROLL
+	LW_UNROLL
 	for (uint i = 0; i < GEMM_SUMS; i += 2) {
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint k = 0; k < 2; k++)
 			sums[i].thread_elements()[k] = silu(sums[i].thread_elements()[k]) * sums[i + 1].thread_elements()[k];
 	}

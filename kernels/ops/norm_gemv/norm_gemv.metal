@@ -55,7 +55,7 @@ inline void multiply(thread const WeightRow<F>& w, uint last, device const float
 	const float sum = sum_lanes<N>(sums, lane);
 	const uint i = lane / (SIMD / N), r = i / COLUMNS, c = i % COLUMNS;
 	float squares = 0.0f;
-	UNROLL
+	LW_UNROLL
 	for (uint k = 0; k < R; k++) {
 		const float all = simd_sum(rows.squares[k]);
 		squares = k == r ? all : squares;

@@ -6,15 +6,6 @@
 #pragma once
 #include "kernels/shared/metal/base.h"
 
-// Loops over arrays that must stay in registers. The emulator's compiler does not know the pragma.
-#ifndef LW_UNROLL
-#ifdef LW_TARGET_EMU
-#define LW_UNROLL
-#else
-#define LW_UNROLL _Pragma("unroll")
-#endif
-#endif
-
 constant constexpr float ATTN_LOWEST = -3.402823466e+38f;
 
 // ---- rows of a KV cache ----

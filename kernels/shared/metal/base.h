@@ -10,6 +10,9 @@ using namespace metal;
 // One kernel of an op without variants is the function of its name; others are instantiations.
 #define LW_KERNEL(NAME, ...) template [[host_name(#NAME)]] [[kernel]] decltype(__VA_ARGS__) __VA_ARGS__;
 
+// Arrays stay in registers only where every index is a constant: loops over them are unrolled.
+#define LW_UNROLL _Pragma("unroll")
+
 constant constexpr uint SIMD = 32;
 
 // Programmatic dependent launch exists on CUDA alone (its shim defines both).

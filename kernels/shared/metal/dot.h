@@ -7,15 +7,6 @@
 #pragma once
 #include "kernels/shared/metal/formats.h"
 
-// Register arrays must be indexed by constants: loops over them are unrolled.
-#ifndef UNROLL
-#ifdef LW_TARGET_EMU
-#define UNROLL
-#else
-#define UNROLL _Pragma("unroll")
-#endif
-#endif
-
 constant constexpr uint COLUMNS = 4;
 // Whole groups hold a multiple of 16 codes, so these belong to one group and begin at a multiple of 8 bytes.
 constant constexpr uint LANE_CODES = 16;
@@ -74,19 +65,19 @@ inline void add_codes(thread const uint* words, thread X& x, uint k, thread floa
 	constexpr uint MASK = (1u << BITS) - 1, WORD = J * BITS / 8, SHIFT = J * BITS * 4 % 32;
 	constexpr float UNIT = 1.0f / float(1u << BITS);
 	float4 q[COLUMNS];
-	UNROLL
+	LW_UNROLL
 	for (uint c = 0; c < COLUMNS; c++) {
 		const uint v = words[c * (BITS / 2) + WORD] >> SHIFT;
 		q[c] = float4(float(v & MASK), float(v & (MASK << BITS)), float(v & (MASK << 2 * BITS)), float(v & (MASK << 3 * BITS)));
 	}
-	UNROLL
+	LW_UNROLL
 	for (uint r = 0; r < R; r++) {
 		float4 v = x.four(r, k + 4 * J);
 		totals[r] += (v.x + v.y) + (v.z + v.w);
 		v.y *= UNIT;
 		v.z *= UNIT * UNIT;
 		v.w *= UNIT * UNIT * UNIT;
-		UNROLL
+		LW_UNROLL
 		for (uint c = 0; c < COLUMNS; c++) {
 			float d = dots[r * COLUMNS + c];
 			d = fma(v.x, q[c].x, d);
@@ -103,11 +94,11 @@ inline void add_step(thread const WeightRow<WeightFormat<BITS, GROUP, S>>& w, ui
                      thread float* sums) {
 	uint words[COLUMNS * (BITS / 2)];
 	float scales[COLUMNS], biases[COLUMNS];
-	UNROLL
+	LW_UNROLL
 	for (uint c = 0; c < COLUMNS; c++) {
 		const uint row = min(c, last);
 		device const uint2* p = (device const uint2*)(w.values + row * (in_dim / 8 * BITS) + k / 8 * BITS);
-		UNROLL
+		LW_UNROLL
 		for (uint i = 0; i < BITS / 4; i++) {
 			const uint2 v = p[i];
 			words[c * (BITS / 2) + 2 * i] = v.x;
@@ -122,9 +113,9 @@ inline void add_step(thread const WeightRow<WeightFormat<BITS, GROUP, S>>& w, ui
 	add_codes<1, BITS, R>(words, x, k, dots, totals);
 	add_codes<2, BITS, R>(words, x, k, dots, totals);
 	add_codes<3, BITS, R>(words, x, k, dots, totals);
-	UNROLL
+	LW_UNROLL
 	for (uint r = 0; r < R; r++) {
-		UNROLL
+		LW_UNROLL
 		for (uint c = 0; c < COLUMNS; c++) {
 			const uint i = r * COLUMNS + c;
 			sums[i] = fma(scales[c], dots[i], fma(biases[c], totals[r], sums[i]));
@@ -138,15 +129,15 @@ inline void add_step(thread const WeightRow<WeightFormat<0, 1, T>>& w, uint last
 	// Rows of whole vectors begin where vectors may.
 	const bool aligned = in_dim % LANE_VALUES == 0;
 	float4 q[COLUMNS];
-	UNROLL
+	LW_UNROLL
 	for (uint c = 0; c < COLUMNS; c++) {
 		device const T* p = (device const T*)w.values + min(c, last) * in_dim + k;
 		q[c] = aligned ? load4(p) : load_part(p, in_dim - k);
 	}
-	UNROLL
+	LW_UNROLL
 	for (uint r = 0; r < R; r++) {
 		const float4 v = aligned ? x.four(r, k) : x.any_four(r, k);
-		UNROLL
+		LW_UNROLL
 		for (uint c = 0; c < COLUMNS; c++) {
 			float d = sums[r * COLUMNS + c];
 			d = fma(v.x, q[c].x, d);
@@ -176,7 +167,7 @@ template <uint N, uint H>
 inline void halve_values(thread float* v, uint lane) {
 	constexpr ushort DISTANCE = ushort(SIMD * H / N);
 	const bool upper = (lane & DISTANCE) != 0;
-	UNROLL
+	LW_UNROLL
 	for (uint i = 0; i < H; i++) {
 		const float low = v[i], high = v[i + H];
 		v[i] = (upper ? high : low) + simd_shuffle_xor(upper ? low : high, DISTANCE);
@@ -192,7 +183,7 @@ inline float sum_lanes(thread float* v, uint lane) {
 	halve_values<N, 2>(v, lane);
 	halve_values<N, 1>(v, lane);
 	float sum = v[0];
-	UNROLL
+	LW_UNROLL
 	for (uint distance = SIMD / 2 / N; distance > 0; distance /= 2) sum += simd_shuffle_xor(sum, ushort(distance));
 	return sum;
 }

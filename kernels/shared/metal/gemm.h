@@ -23,13 +23,6 @@ static_assert(LW_THREADS_moe_gate_up_gemm == GEMM_THREADS, "the launch of op.ts"
 static_assert(LW_THREADS_moe_down_gemm == GEMM_THREADS, "the launch of op.ts");
 static_assert(GEMM_SHARE == 16, "no share of a thread crosses a group of codes");
 
-// Sums in an array stay in registers only where every index is a constant.
-#ifdef LW_TARGET_EMU
-#define GEMM_UNROLL
-#else
-#define GEMM_UNROLL _Pragma("unroll")
-#endif
-
 // A weight and one of its rows: the one that this thread stages.
 template <typename F>
 struct GemmWeight {
@@ -50,13 +43,13 @@ inline void stage_rows(device const float* x, threadgroup const uint* rows, uint
 		constexpr uint ACROSS = GEMM_DEPTH / 4, STEPS = GEMM_TILE * ACROSS / GEMM_THREADS;
 		const uint k = tid % ACROSS * 4, first = tid / ACROSS;
 		float4 v[STEPS];
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint s = 0; s < STEPS; s++) {
 			const uint i = first + s * (GEMM_THREADS / ACROSS);
 			v[s] = float4(0.0f);
 			if (i < n && k0 + k < in_dim) v[s] = *(device const float4*)(x + size_t(rows[i]) * in_dim + k0 + k);
 		}
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint s = 0; s < STEPS; s++) {
 			const uint i = first + s * (GEMM_THREADS / ACROSS);
 			if (i < n) *(threadgroup float4*)(slab + i * GEMM_LINE + k) = v[s];
@@ -72,7 +65,7 @@ inline void stage_rows(device const float* x, threadgroup const uint* rows, uint
 template <uint BITS>
 inline void stage_word(uint word, float scale, float bias, threadgroup float* to) {
 	constexpr uint MASK = (1u << BITS) - 1;
-	GEMM_UNROLL
+	LW_UNROLL
 	for (uint i = 0; i < 32 / BITS; i += 4) {
 		float4 v;
 		v.x = fma(scale, float(word >> (BITS * i) & MASK), bias);
@@ -94,15 +87,15 @@ inline void stage_weight(WeightFormat<BITS, GROUP, S>, threadgroup float* line,
 		const float scale = float(w.scales[at / GROUP]), bias = float(w.biases[at / GROUP]);
 		device const uint2* words = (device const uint2*)(w.values + at / (32 / BITS));
 		uint2 pair[BITS / 4];
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint i = 0; i < BITS / 4; i++) pair[i] = words[i];
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint i = 0; i < BITS / 4; i++) {
 			stage_word<BITS>(pair[i].x, scale, bias, to + i * (64 / BITS));
 			stage_word<BITS>(pair[i].y, scale, bias, to + i * (64 / BITS) + 32 / BITS);
 		}
 	} else {
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint i = 0; i < GEMM_SHARE; i += 4) *(threadgroup float4*)(to + i) = float4(0.0f);
 	}
 }
@@ -114,12 +107,12 @@ inline void stage_weight(WeightFormat<0, 1, T>, threadgroup float* line, thread 
 	constexpr uint UNIT = 8 / sizeof(T);
 	device const T* from = (device const T*)w.values + w.row * in_dim + k0;
 	if (in_dim % UNIT == 0) {
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint s = 0; s < GEMM_SHARE / UNIT; s++) {
 			const uint k = (2 * s + part) * UNIT;
 			vec<T, UNIT> v = vec<T, UNIT>(T(0.0f));
 			if (k0 + k < in_dim) v = *(device const vec<T, UNIT>*)(from + k);
-			GEMM_UNROLL
+			LW_UNROLL
 			for (uint i = 0; i < UNIT; i++) line[k + i] = float(v[i]);
 		}
 	} else {
@@ -132,18 +125,18 @@ inline void multiply_slab(thread simdgroup_float8x8* sums, threadgroup const flo
                           threadgroup const float* w1, uint eights) {
 	for (uint k = 0; k < GEMM_DEPTH; k += 16) {
 		simdgroup_float8x8 w[2][2];
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint s = 0; s < 2; s++) {
 			simdgroup_load(w[s][0], w0 + k + 8 * s, GEMM_LINE, ulong2(0, 0), true);
 			simdgroup_load(w[s][1], w1 + k + 8 * s, GEMM_LINE, ulong2(0, 0), true);
 		}
-		GEMM_UNROLL
+		LW_UNROLL
 		for (uint i = 0; i < GEMM_TILE / 8; i++) {
 			if (i < eights) {
 				simdgroup_float8x8 rows[2];
 				simdgroup_load(rows[0], x + i * 8 * GEMM_LINE + k, GEMM_LINE);
 				simdgroup_load(rows[1], x + i * 8 * GEMM_LINE + k + 8, GEMM_LINE);
-				GEMM_UNROLL
+				LW_UNROLL
 				for (uint o = 0; o < 2; o++) {
 					simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
 					simdgroup_multiply_accumulate(sum, rows[0], w[0][o], sum);
@@ -165,7 +158,7 @@ inline void multiply_tile(thread simdgroup_float8x8* sums, device const float* x
 	threadgroup float* x_slab = memory;
 	threadgroup float* w_slab = memory + GEMM_TILE * GEMM_LINE;
 	const uint eights = (n + 7) / 8;
-	GEMM_UNROLL
+	LW_UNROLL
 	for (uint i = 0; i < GEMM_SUMS; i++) {
 		sums[i].thread_elements()[0] = 0.0f;
 		sums[i].thread_elements()[1] = 0.0f;
@@ -182,10 +175,10 @@ inline void multiply_tile(thread simdgroup_float8x8* sums, device const float* x
 // memory[i * GEMM_OUT_LINE + o] = sums of row i < n, this simdgroup's outputs from o0 on: one eight or both.
 template <uint EIGHTS>
 inline void store_sums(thread const simdgroup_float8x8* sums, uint n, uint o0, threadgroup float* memory) {
-	GEMM_UNROLL
+	LW_UNROLL
 	for (uint i = 0; i < GEMM_TILE / 8; i++) {
 		if (i < (n + 7) / 8) {
-			GEMM_UNROLL
+			LW_UNROLL
 			for (uint o = 0; o < EIGHTS; o++)
 				simdgroup_store(sums[2 * i + o], memory + i * 8 * GEMM_OUT_LINE + o0 + 8 * o, GEMM_OUT_LINE);
 		}
