@@ -9,6 +9,8 @@ import { callsOf, type SampleOptions, type Samples, type SampleTimes } from "./s
 
 /** Short plays need more samples than others for the same certainty. */
 const ROUNDS_MIN = 25;
+/** Slow plays need fewer: more samples than asked for only within so long. */
+const ROUNDS_NS = 4e9;
 /** Serial tokens of one call beside a round: about as long as a round, so that both are disturbed as often. */
 const STEP_TOKENS = 4;
 
@@ -42,8 +44,9 @@ export async function takeRounds(
   const warmupNs = [];
   for (const form of forms) warmupNs.push((await one(form)).ns);
   const times: RoundTimes[][] = forms.map(() => []);
-  const count = Math.max(ROUNDS_MIN, o.repetitions);
-  for (let i = 0; i < count; i++) {
+  const count = Math.max(ROUNDS_MIN, o.repetitions), began = o.clock.now();
+  const early = () => Number(o.clock.now() - began) > ROUNDS_NS;
+  for (let i = 0; i < count && (i < o.repetitions || !early()); i++) {
     o.signal?.throwIfAborted();
     for (const [at, form] of forms.entries()) times[at].push(await one(form));
     o.onSample?.(i + 1, count);
