@@ -238,6 +238,6 @@ clean: ## remove what was built
 	rm -rf build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(filter-out %.d,$(MAKEFILE_LIST))
 
 -include $(OBJECTS:.o=.d) $(NATIVE_TESTS:$(BUILD)/%=$(BUILD)/obj/tests/native/%.d)

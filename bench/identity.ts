@@ -2,6 +2,7 @@
  * What exactly was measured: hashes of the library that is really mapped, of weights as the device sees
  * them, of the tokenizer; version, commit and state of the source.
  */
+import { NO_APPLE_FIGURES } from "../engine/caveats.ts";
 import { createHash } from "node:crypto";
 import denoJson from "../deno.json" with { type: "json" };
 import { mlxFormat, modelFacts } from "../engine/checkpoint/facts.ts";
@@ -98,5 +99,5 @@ export async function toolIdentity(): Promise<ReportHead["tool"]> {
   const commit = await git(["rev-parse", "HEAD"]);
   const changes = commit === null ? null : await git(["status", "--porcelain"]);
   const dirty = changes === null ? null : changes !== "";
-  return { version: denoJson.version, commit, dirty };
+  return { version: denoJson.version, commit, dirty, caveat: NO_APPLE_FIGURES };
 }

@@ -277,6 +277,8 @@ export const headSchema = v.object({
     version: text,
     commit: v.nullable(text),
     dirty: v.nullable(v.boolean()),
+    /** What to know about every figure of the project. */
+    caveat: v.optional(text),
   }),
   argv: v.array(text),
   spec: specSchema,

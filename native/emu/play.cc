@@ -1,7 +1,6 @@
 // The emu player: the .metal kernels on the CPU, for tests and for debugging. Slow by design.
 #include <atomic>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <unordered_map>
@@ -108,9 +107,6 @@ public:
 
 	int32_t play(played_tape& played_as, uint32_t times, uint32_t* played, lw_error* error) override {
 		const auto& t = static_cast<const emu_tape&>(played_as);
-		// Function constants are variables of the kernels' files: one device plays at a time.
-		static std::mutex constants;
-		std::lock_guard<std::mutex> lock(constants);
 		for (; *played < times; ++*played) {
 			if (t.halt && __atomic_load_n(t.halt, __ATOMIC_ACQUIRE) != LW_HALT_RUNNING) break;
 			for (uint32_t i = 0; i < t.records.size(); i++)
