@@ -64,6 +64,28 @@ Deno.test("the head's cache is the same however wide the rounds were", async () 
   });
 });
 
+Deno.test("drafts of another position are not verified", async () => {
+  await withPair(MODELS["dense head"], { draftHead: true }, async (pair) => {
+    const { rounds } = pair, prompt = somePrompt(pair.model, FROM);
+    const moves: (() => unknown)[] = [
+      () => rounds.decode(2),
+      () => rounds.place(7),
+      () => {
+        using here = rounds.snapshot();
+        rounds.restore(here);
+      },
+    ];
+    for (const move of moves) {
+      await start(pair, prompt, { drafts: 3 });
+      assert.equal(rounds.drafts().length, 3);
+      await move();
+      assert.equal(rounds.drafts().length, 0);
+      await rounds.rounds(1, { rows: 4 });
+      assert.deepEqual([rounds.counts().rounds, rounds.counts().drafted], [1, 0]);
+    }
+  });
+});
+
 /** The head's drafts behind every position, when every token is decoded by itself. */
 async function draftsAlong(
   pair: Pair,
