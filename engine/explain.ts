@@ -30,14 +30,15 @@ export async function explainModel(model: LoadedModel, options: ExplainOptions):
     ctx,
     keys: rows <= ROWS_MAX ? keyBucket(depth + rows, ctx) : ctx,
     kv,
-    output: phase === "verify" ? "logits" : "sample",
+    output: phase === "verify" ? "round" : "sample",
     plan: model.plan,
   });
   const cost = costOfTape(planned, { pos: depth });
-  const hash = await hashTape(planned, encodeTape(planned, launchForm(model.device.info.kind)));
+  const form = launchForm(model.device.info.kind);
+  const hash = await hashTape(planned, encodeTape(planned, form));
   const { weights, kv: kvBytes, recurrent } = cost.bytes;
   return [
-    explainTape(planned),
+    explainTape(planned, form),
     `bytes per play at depth ${depth}: weights ${weights}, kv ${kvBytes}, recurrent state ${recurrent}`,
     `floating point operations per play: ${Math.round(cost.flops)}`,
     `tape sha256 ${hash}`,

@@ -34,7 +34,7 @@ export function launchForm(kind: DeviceKind): LaunchForm {
 }
 
 /** Groups x, y, z and threads of each. */
-function launchOf(r: TapeRecord, form: LaunchForm): readonly number[] {
+export function launchOf(r: TapeRecord, form: LaunchForm): readonly number[] {
   if (form === "tasks") return [r.tasks, 1, 1, 1];
   const simt: Simt = r.op.simt;
   if ("none" in simt) {
