@@ -188,7 +188,7 @@ san: all ## run the parity cases and a fuzzer of tapes under ASan with UBSan, an
 	@$(DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_EMU_CASES) msl
 	+@$(SAN_BUILD) BUILD=build/san-address SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" \
 		build/san-address/op_suite build/san-address/fuzz_tape
-	+@$(SAN_BUILD) BUILD=build/san-thread SANITIZE="-fsanitize=thread" build/san-thread/op_suite
+	+@$(SAN_BUILD) BUILD=build/san-thread METAL_OPS= SANITIZE="-fsanitize=thread" build/san-thread/op_suite
 	build/san-address/op_suite $(SAN_CASES) 1
 	build/san-address/op_suite $(SAN_EMU_CASES) 2
 	build/san-address/fuzz_tape $(SAN_CASES) $(SAN_MUTATIONS) $(SAN_SEED) 2
