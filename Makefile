@@ -104,7 +104,8 @@ $(BUILD)/emu/.ops: FORCE
 	@mkdir -p $(@D)
 	@echo '$(METAL_OPS)' | cmp -s - $@ || echo '$(METAL_OPS)' > $@
 
-$(BUILD)/emu/.translated: $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR)
+# Behind the dependencies: who runs deno first fetches it, and two must not at once.
+$(BUILD)/emu/.translated: $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR) | node_modules/.ready
 	@echo "  MSL  $(@D)"
 	$(Q)$(DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts emu $(@D) $(METAL_OPS)
 	@touch $@
@@ -118,7 +119,7 @@ $(BUILD)/obj/emu/%.o: $(BUILD)/emu/%.cc
 	@echo "  CXX  $<"
 	$(Q)$(CXX) $(CXXFLAGS) $(EMU_FLAGS) -Inative/shim/emu -c $< -o $@
 
-$(BUILD)/metal/sources.cc: native/metal/embed.ts native/metal/guard.metal $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR)
+$(BUILD)/metal/sources.cc: native/metal/embed.ts native/metal/guard.metal $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR) | node_modules/.ready
 	@echo "  MSL  $@"
 	$(Q)$(DENO) run --quiet --allow-read --allow-write native/metal/embed.ts $@ $(METAL_OPS)
 

@@ -101,7 +101,9 @@ function cellsWith(spec: Spec, settings: EngineSettings): Cell[] {
       const work = { kind: "prompt_decode", prompt, gen } as const;
       out.push(cell("prompt_decode", `prompt_decode${prompt}+${gen}@d${d}`, d, work, `d${d}`));
     }
-    if (spec.verify_sweep) out.push(...sweepCells(spec.verify_sweep, d, cell));
+    if (spec.verify_sweep) {
+      out.push(...sweepCells(spec.verify_sweep, d, cell, spec.synthetic === null));
+    }
     for (const rows of spec.verify_rows.filter((n) => n > 0)) {
       out.push(cell("verify", `verify${rows}@d${d}`, d, { kind: "verify", rows }, `d${d}`));
     }
@@ -118,8 +120,11 @@ function cellsWith(spec: Spec, settings: EngineSettings): Cell[] {
 
 type MakeCell = (k: RowKind, name: string, depth: number, work: Work, group: string) => Cell;
 
-/** A serial step, rounds of every width beside it, and runs of rounds on a text and on random ids. */
-function sweepCells(sweep: VerifySweep, depth: number, cell: MakeCell): Cell[] {
+/**
+ * A serial step, rounds of every width beside it, and runs of rounds on a text and on random ids: those alone
+ * where random weights have no tokenizer.
+ */
+function sweepCells(sweep: VerifySweep, depth: number, cell: MakeCell, texts: boolean): Cell[] {
   const { gen, drafter, drafts } = sweep, at = `@d${depth}`, group = `d${depth}`;
   const out = [cell("decode", `decode${gen}${at}`, depth, { kind: "decode", gen }, group)];
   for (const rows of sweep.rows) {
@@ -129,6 +134,7 @@ function sweepCells(sweep: VerifySweep, depth: number, cell: MakeCell): Cell[] {
   if (drafter === "none") return out;
   const work = { kind: "speculate", gen, drafter, drafts } as const;
   for (const [name, tokens] of [["text", "text"], ["control", "random"]] as const) {
+    if (tokens === "text" && !texts) continue;
     const id = `${drafter}${drafts}-${name}${at}`;
     out.push({ ...cell("speculate", id, depth, work, `${group} ${name}`), tokens });
   }

@@ -47,7 +47,8 @@ function headOf({ model, env, tool }: Report): string {
   const commit = tool.commit ? `${tool.commit.slice(0, 8)}${tool.dirty ? "-dirty" : ""}` : "";
   const line = (parts: readonly (string | null | undefined)[]) => parts.filter(Boolean).join(", ");
   return `${line([name.filter(Boolean).join(" "), ...size])}\n` +
-    `${line([...device, ...memory, `lapwing ${tool.version} ${commit}`.trim()])}\n`;
+    `${line([...device, ...memory, `lapwing ${tool.version} ${commit}`.trim()])}\n` +
+    (tool.caveat ? `${tool.caveat}\n` : "");
 }
 
 function cellsOf(row: Row, paint: Paint): string[] {

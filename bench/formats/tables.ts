@@ -28,7 +28,8 @@ export function toMarkdown(report: Report): string {
   ]);
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
   const rule = `| ${head.map((_, i) => i < 2 ? "---" : "---:").join(" | ")} |`;
-  return [line(head), rule, ...rows.map(line), ""].join("\n");
+  const caveat = report.tool.caveat ? ["", report.tool.caveat] : [];
+  return [line(head), rule, ...rows.map(line), ...caveat, ""].join("\n");
 }
 
 /** Columns by name; nested values by path. */

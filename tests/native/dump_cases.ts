@@ -5,7 +5,7 @@
  * another form. Usage: dump_cases.ts FILE LEVEL...
  */
 import { casesOf, type OpCase } from "../ops/op_case.ts";
-import { EMULATORS, type Level, LEVELS } from "../ops/devices.ts";
+import { KERNEL_DEVICES, type Level, LEVELS } from "../ops/devices.ts";
 import { caseData, contentsOf, recordCase } from "../ops/record_case.ts";
 import type { LaunchForm } from "../../ffi/tape/encode.ts";
 import { OPS } from "../../kernels/table.ts";
@@ -83,7 +83,7 @@ function dumpCase(out: Output, c: OpCase, levels: readonly Level[]): void {
 }
 
 const [path, ...names] = Deno.args;
-const levels = [...LEVELS, ...EMULATORS].filter((l) => names.includes(l.isa));
+const levels = [...LEVELS, ...KERNEL_DEVICES].filter((l) => names.includes(l.isa));
 if (new Set(levels.map((l) => l.form)).size !== 1) throw new Error("tapes of one form in a file");
 const cases = chosenCases(levels[0].form);
 const out = new Output(path);

@@ -1,5 +1,5 @@
 /**
- * The devices that the op tests play on: every usable instruction set of the CPU, and the emulator of Metal
+ * The devices that the op tests play on: every usable instruction set of the CPU, and what runs .metal
  * kernels; each with one thread and with three.
  * Opened when first imported, so that no single test owns them.
  */
@@ -26,21 +26,16 @@ export const LEVELS: readonly Level[] = Array.from({ length: Device.count("cpu")
   };
 });
 
-/** The emulator of Metal kernels. */
-export const EMULATORS: readonly Level[] = Array.from(
-  { length: Device.count("emu") },
-  (_, index) => {
-    const one = new Player(Device.open("emu", index, 1));
-    return {
-      isa: one.device.info.isa,
-      form: "threadgroups",
-      one,
-      three: new Player(Device.open("emu", index, 3)),
-    };
-  },
+/** Where .metal kernels run here: the emulator, and Apple GPUs on a Mac. */
+export const KERNEL_DEVICES: readonly Level[] = (["emu", "metal"] as const).flatMap((kind) =>
+  Array.from({ length: Device.count(kind) }, (_, index): Level => {
+    const one = new Player(Device.open(kind, index, 1));
+    const three = new Player(Device.open(kind, index, 3));
+    return { isa: one.device.info.isa, form: "threadgroups", one, three };
+  })
 );
 
 /** Every device that has kernels of an op. */
 export function levelsOf(op: Op): readonly Level[] {
-  return "none" in op.simt ? LEVELS : [...LEVELS, ...EMULATORS];
+  return "none" in op.simt ? LEVELS : [...LEVELS, ...KERNEL_DEVICES];
 }

@@ -16,13 +16,13 @@ import { emit } from "../../native/msl/emit.ts";
 import { read } from "../../native/msl/main.ts";
 import { bundle } from "../../native/msl/source.ts";
 import { failuresOf, prepareCase, type Prepared } from "./check_case.ts";
-import { EMULATORS, type Level, LEVELS, levelsOf } from "./devices.ts";
+import { KERNEL_DEVICES, type Level, LEVELS, levelsOf } from "./devices.ts";
 import { type Dtypes, type OpCase, opCase } from "./op_case.ts";
 import { recordCase } from "./record_case.ts";
 import { poisonData } from "./tensor_data.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
-const PLAYED: readonly Level[] = [LEVELS[0], ...EMULATORS];
+const PLAYED: readonly Level[] = [LEVELS[0], ...KERNEL_DEVICES];
 const Q4 = "q4g64_bf16", Q8 = "q8g64_f16";
 const WORDS = layout.RECORD_HEAD_WORDS + layout.SLOTS_MAX;
 
@@ -232,7 +232,7 @@ Deno.test("finding D12: 256 experts, 8 of them, with ties and with equal logits;
   assert.deepEqual([...equal.ids.subarray(0, 8)], [0, 1, 2, 3, 4, 5, 6, 7]);
   const ties = right(caseOf("router_topk", router, {}, { logits: logitsOf((i) => i >> 6) }));
   assert.deepEqual([...ties.ids.subarray(0, 8)], [192, 193, 194, 195, 196, 197, 198, 199]);
-  assert.deepEqual(levelsOf(opOf("sample")), [...LEVELS, ...EMULATORS]);
+  assert.deepEqual(levelsOf(opOf("sample")), [...LEVELS, ...KERNEL_DEVICES]);
 });
 
 Deno.test("finding D13: both maps from value heads to key heads", () => {

@@ -13,7 +13,7 @@ import { rmsNorm } from "../../kernels/ops/rms_norm/op.ts";
 import { selectTopk } from "../../kernels/ops/select_topk/op.ts";
 import { seeded } from "../random.ts";
 import { Arena } from "./arena.ts";
-import { EMULATORS, type Level, LEVELS } from "./devices.ts";
+import { KERNEL_DEVICES, type Level, LEVELS } from "./devices.ts";
 
 /** Plays a tape of states over the given contents; gives the bytes of each state by its name. */
 function play(level: Level, tape: Tape, given: Readonly<Record<string, ArrayBufferView>>) {
@@ -50,7 +50,7 @@ Deno.test("forms: select_topk of parts, then of their selections, is that of the
     { length: rows * vocab },
     (_, i) => i >= 2 * vocab ? (i % 700 === 0 ? 1 : NaN) : Math.floor(40 * random()),
   );
-  for (const level of [...LEVELS, ...EMULATORS]) {
+  for (const level of [...LEVELS, ...KERNEL_DEVICES]) {
     for (const parts of [1, 2, 7, 32]) {
       const tape = new Tape();
       const x = tape.state("logits", "f32", [rows, vocab]);

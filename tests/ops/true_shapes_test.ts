@@ -7,7 +7,7 @@ import { ATTN_BLOCK } from "../../kernels/step.ts";
 import type { Sizes } from "../../kernels/define.ts";
 import { OPS } from "../../kernels/table.ts";
 import { failuresOf, prepareCase } from "./check_case.ts";
-import { EMULATORS, LEVELS } from "./devices.ts";
+import { KERNEL_DEVICES, LEVELS } from "./devices.ts";
 import { type Dtypes, opCase } from "./op_case.ts";
 
 const HIDDEN = [2048, 2816, 5120];
@@ -114,7 +114,7 @@ for (const [name, { sizes, dtypes = {} }] of Object.entries(SHAPES)) {
       const c = opCase(op, dtypes, s);
       if (!c) throw new Error(`${name} refuses ${JSON.stringify(s)}`);
       const prepared = prepareCase(c);
-      return [LEVELS[0], ...EMULATORS].flatMap((level) => failuresOf(prepared, level));
+      return [LEVELS[0], ...KERNEL_DEVICES].flatMap((level) => failuresOf(prepared, level));
     });
     if (lines.length) throw new Error(lines.slice(0, 20).join("\n"));
   });
