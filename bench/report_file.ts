@@ -2,6 +2,7 @@
  * Reports as files: one JSON document, or JSONL whose first line is the head and whose others are rows.
  * Reads and checks them; writes so that a reader finds a whole report at any moment.
  */
+import { verifyCurves } from "./verify_curves.ts";
 import * as v from "valibot";
 import { shorten } from "../engine/json.ts";
 import { shownName, UserError } from "../engine/errors.ts";
@@ -118,7 +119,9 @@ export class DocumentSink implements ReportSink {
 
   async update(rows: readonly Row[], running: Row | null): Promise<void> {
     const all = running ? [...rows, running] : [...rows];
-    await writeWhole(this.path, reportText({ ...this.head, rows: all }));
+    const curves = verifyCurves(all, this.head.spec);
+    const found = curves.length > 0 ? { verify_curves: curves } : {};
+    await writeWhole(this.path, reportText({ ...this.head, rows: all, ...found }));
   }
 }
 

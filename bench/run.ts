@@ -52,6 +52,7 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
   });
   const head = await makeHead(o, spec, rig);
   const kept = o.resume ? keptRows(o.resume, head) : [];
+  await refuseUnreadable(spec);
   const sinks = await o.sinks?.(head, kept) ?? [];
   const tell = async (rows: readonly Row[], running: Row | null) => {
     for (const sink of sinks) await sink.update(rows, running);
@@ -71,6 +72,22 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
   const curves = verifyCurves(rows, spec);
   const found = curves.length > 0 ? { verify_curves: curves } : {};
   return { report: { ...head, rows: [...rows], ...found }, interrupted };
+}
+
+/** Texts are needed rows later; what is wrong with one is told before anything is measured. */
+async function refuseUnreadable(spec: Spec): Promise<void> {
+  const files = [spec.verify_sweep?.acceptance_file, spec.text_file, spec.perplexity?.file];
+  for (const file of files) {
+    if (file === null || file === undefined) continue;
+    let bytes: number;
+    try {
+      bytes = (await Deno.readTextFile(file)).length;
+    } catch (e) {
+      if (e instanceof Deno.errors.NotCapable) throw e;
+      throw new UserError(`Cannot read the text ${JSON.stringify(file)}: ${(e as Error).message}`);
+    }
+    if (bytes === 0) throw new UserError(`${file} is empty: expected a text.`);
+  }
 }
 
 /** Real thread counts for "all": a report says what ran. */

@@ -18,7 +18,7 @@ import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 import { FLAGS, type ModelFlags } from "./flags.ts";
 import { examples } from "./help.ts";
-import { type Opened, openModel } from "./open_model.ts";
+import { type Opened, openModel, refuseNullDevice } from "./open_model.ts";
 import { duration, json, perSecond, rate, terminalSafe } from "./print.ts";
 import { readText } from "./prompt.ts";
 
@@ -99,6 +99,7 @@ async function runGenerate(context: Context, prompt: string | undefined, flags: 
   if (flags.spec === "off" && flags.draftTokens !== undefined) {
     throw new UserError("--draft-tokens needs drafts: give --spec auto, ngram or mtp");
   }
+  refuseNullDevice(flags);
   using opened = await openModel(context, flags, HEAD_OF[flags.spec]);
   const { engine, model } = opened;
   const ids = promptIds(model, text, flags);

@@ -2,6 +2,7 @@
 import type { Device, EngineApi, Model, OpenModelOptions } from "../engine/api_types.ts";
 import type { Context } from "./context.ts";
 import type { ModelFlags } from "./flags.ts";
+import { UserError } from "../engine/errors.ts";
 import { noteTo, threadsNotes } from "./notes.ts";
 import { ProgressBar } from "./progress.ts";
 
@@ -9,6 +10,12 @@ export interface Opened extends Disposable {
   readonly engine: EngineApi;
   readonly device: Device;
   readonly model: Model;
+}
+
+/** For commands that show what a model computes. */
+export function refuseNullDevice({ device }: ModelFlags): void {
+  if (device !== "null") return;
+  throw new UserError("--device null computes nothing: give cpu, or emu for the Metal kernels.");
 }
 
 /** The model goes before the device when the result is disposed. */

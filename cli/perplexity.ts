@@ -6,7 +6,7 @@ import { counted } from "../engine/wording.ts";
 import type { Context } from "./context.ts";
 import { FLAGS, type ModelFlags, whole } from "./flags.ts";
 import { examples } from "./help.ts";
-import { openModel } from "./open_model.ts";
+import { openModel, refuseNullDevice } from "./open_model.ts";
 import { json } from "./print.ts";
 import { ProgressBar } from "./progress.ts";
 import { readText } from "./prompt.ts";
@@ -53,6 +53,7 @@ export function addPerplexity(program: Command, context: Context): void {
 
 async function runPerplexity(context: Context, file: string | undefined, flags: Flags) {
   const text = await readText("text", { file: file === "-" ? undefined : file }, context.terminal);
+  refuseNullDevice(flags);
   using opened = await openModel(context, flags);
   const { engine, model } = opened;
   const ids = model.tokenizer.encode(text).subarray(0, flags.tokens);

@@ -29,6 +29,9 @@ function acceptance(text: string): number[] {
   );
 }
 
+/** Wider plays are prefill, which -p measures. */
+const ROWS_MOST = 1024;
+
 function widths(text: string): number[] {
   let rows: number[];
   try {
@@ -36,8 +39,8 @@ function widths(text: string): number[] {
   } catch (e) {
     throw new InvalidArgumentError(e instanceof Error ? e.message : String(e));
   }
-  if (rows.every((n) => n >= 1)) return [...rows].sort((a, b) => a - b);
-  throw new InvalidArgumentError("A verification has at least one row.");
+  if (rows.every((n) => n >= 1 && n <= ROWS_MOST)) return [...rows].sort((a, b) => a - b);
+  throw new InvalidArgumentError(`Expected rows from 1 to ${ROWS_MOST}, such as 1-16,24,32.`);
 }
 
 /** Adds them; `spec` of `generate` means the same. */

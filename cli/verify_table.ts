@@ -62,10 +62,12 @@ function signed(ns: number): string {
   return ns < 0 ? `-${duration(-ns)}` : duration(ns);
 }
 
-function crossoverText({ crossover_rows: rows }: Curve): string {
-  return rows === null
-    ? "one by one is faster than every play of several rows"
-    : `one play beats one by one from ${rows} rows on`;
+function crossoverText({ crossover_rows: rows, points }: Curve): string {
+  const several = points.map((p) => p.rows).filter((n) => n > 1);
+  if (several.length === 0) return "no play of several rows was measured";
+  if (rows === null) return "one by one is faster than every play of several rows";
+  const fewest = rows === Math.min(...several) && rows > 2 ? ", the fewest measured" : "";
+  return `one play beats one by one from ${rows} rows on${fewest}`;
 }
 
 function bestText(b: Curve["best"][number]): string {

@@ -60,7 +60,7 @@ export async function writePlots(request: PlotRequest): Promise<PlotResult> {
       },
     );
   }
-  await Deno.mkdir(request.out, { recursive: true });
+  await makeFolder(request.out);
   const files: string[] = [];
   const write = async (name: string, content: string | Uint8Array) => {
     const path = join(request.out, name);
@@ -79,4 +79,13 @@ export async function writePlots(request: PlotRequest): Promise<PlotResult> {
   }
   if (wants("html")) await write("report.html", renderPage(pictures, inputs, omitted));
   return { files, empty, omitted };
+}
+
+async function makeFolder(path: string): Promise<void> {
+  try {
+    await Deno.mkdir(path, { recursive: true });
+  } catch (e) {
+    if (e instanceof Deno.errors.NotCapable) throw e;
+    throw new UserError(`Cannot make the folder ${path}: ${(e as Error).message}`);
+  }
 }

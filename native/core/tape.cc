@@ -144,6 +144,19 @@ struct checker {
 		return LW_STATUS_OK;
 	}
 
+	// No launch has more groups than its tensors have elements: more would only be turned away, one by one.
+	int32_t grid() {
+		u128 elements = 1, groups = 1;
+		for (const tensor_info& x : op().tensors) {
+			u128 n = 1;
+			for (uint32_t a = 0; a < x.n_axes; a++) n = times(n, r().words[x.axes[a]]);
+			elements += n;
+		}
+		for (uint32_t g : r().groups) groups = times(groups, g);
+		if (groups > elements) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has grid %ux%ux%u, more groups than its tensors have elements", index, op().name, r().groups[0], r().groups[1], r().groups[2]);
+		return LW_STATUS_OK;
+	}
+
 	int32_t tensors() {
 		uint32_t used = 0;
 		for (size_t k = 0; k < op().tensors.size(); k++) {
@@ -215,6 +228,7 @@ struct checker {
 			int32_t bad = head();
 			if (!bad) bad = words();
 			if (!bad) bad = rules();
+			if (!bad) bad = grid();
 			if (!bad) bad = tensors();
 			if (!bad) bad = aliases();
 			if (!bad) bad = waits();

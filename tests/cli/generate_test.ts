@@ -36,7 +36,7 @@ Deno.test("flags override the model's sampling one by one", async () => {
     ["x", "--temperature", "0", "--top-k", "7", "--min-p", ".1", "--repeat-penalty", "1.2"],
     ["--seed", "9", "--stop", "User:", "--stop", "\n\n", "-n", "5", "--kv", "q8", "--ctx", "64"],
     ["--plan", "actInt8=on", "--plan", "fuseNormQkv=off", "--quantize", "8", "--threads", "3"],
-    ["--device", "null", "-m", "some/where"],
+    ["--device", "emu", "-m", "some/where"],
   ].flat();
   const { calls } = await generate(argv);
   assert.deepEqual(calls.generate!.sampling, {
@@ -50,7 +50,7 @@ Deno.test("flags override the model's sampling one by one", async () => {
   assert.deepEqual(calls.generate!.stopStrings, ["User:", "\n\n"]);
   assert.equal(calls.generate!.maxTokens, 5);
   assert.deepEqual(calls.session, { ctx: 64, room: 6, kv: "q8" });
-  assert.deepEqual(calls.device, { kind: "null", threads: 3 });
+  assert.deepEqual(calls.device, { kind: "emu", threads: 3 });
   const { name, plan, quantize } = calls.model!;
   assert.deepEqual({ name, plan, quantize }, {
     name: "some/where",
