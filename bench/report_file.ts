@@ -2,7 +2,8 @@
  * Reports as files: one JSON document, or JSONL whose first line is the head and whose others are rows.
  * Reads and checks them; writes so that a reader finds a whole report at any moment.
  */
-import { verifyCurves } from "./verify_curves.ts";
+import { readText } from "./json_file.ts";
+import { withCurves } from "./verify_curves.ts";
 import * as v from "valibot";
 import { shorten } from "../engine/json.ts";
 import { shownName, UserError } from "../engine/errors.ts";
@@ -78,17 +79,6 @@ export async function readReport(path: string): Promise<Report> {
   return parseReport(await readText(path), path);
 }
 
-/** Throws UserError. */
-export async function readText(path: string): Promise<string> {
-  try {
-    return await Deno.readTextFile(path);
-  } catch (e) {
-    if (e instanceof Deno.errors.NotCapable) throw e;
-    const why = e instanceof Deno.errors.NotFound ? "no such file" : (e as Error).message;
-    throw new UserError(`Cannot read ${shownName(path)}: ${why}`);
-  }
-}
-
 /** Replaces a file in one step: a reader sees the old one or the new one. Throws UserError. */
 export async function writeWhole(path: string, content: string | Uint8Array): Promise<void> {
   const temporary = `${path}.${crypto.randomUUID().slice(0, 8)}.tmp`;
@@ -119,9 +109,7 @@ export class DocumentSink implements ReportSink {
 
   async update(rows: readonly Row[], running: Row | null): Promise<void> {
     const all = running ? [...rows, running] : [...rows];
-    const curves = verifyCurves(all, this.head.spec);
-    const found = curves.length > 0 ? { verify_curves: curves } : {};
-    await writeWhole(this.path, reportText({ ...this.head, rows: all, ...found }));
+    await writeWhole(this.path, reportText(withCurves(this.head, all)));
   }
 }
 

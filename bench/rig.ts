@@ -18,7 +18,7 @@ import { PASSAGE } from "./passage.ts";
 import type { BenchEngine, EngineSettings, MachineReading, PerplexityRun, Rig } from "./port.ts";
 import { Prompt } from "./prompt.ts";
 import type { Environment, ModelIdentity, Spec } from "./report.ts";
-import { readText } from "./report_file.ts";
+import { readText } from "./json_file.ts";
 
 export { CHECK_ROWS };
 

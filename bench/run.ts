@@ -7,12 +7,13 @@ import { UserError } from "../engine/errors.ts";
 import { openDevice } from "../engine/model.ts";
 import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
 import { cellsOf } from "./grid.ts";
+import { readText } from "./json_file.ts";
 import { toolIdentity } from "./identity.ts";
 import { isComparable, type Report, REPORT_SCHEMA, type ReportHead, type Row } from "./report.ts";
 import type { Spec } from "./report.ts";
 import type { ReportSink } from "./report_file.ts";
 import { CHECK_ROWS, LiveRig } from "./rig.ts";
-import { verifyCurves } from "./verify_curves.ts";
+import { withCurves } from "./verify_curves.ts";
 import { sweep, type SweepProgress } from "./sweep.ts";
 
 export interface BenchOptions {
@@ -43,6 +44,7 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
   if (cells.length === 0) {
     throw new UserError("Nothing to measure: give -p, -n, -pg or another workload.");
   }
+  await refuseUnreadable(spec);
   using rig = await LiveRig.open({
     spec,
     env: o.env,
@@ -52,7 +54,6 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
   });
   const head = await makeHead(o, spec, rig);
   const kept = o.resume ? keptRows(o.resume, head) : [];
-  await refuseUnreadable(spec);
   const sinks = await o.sinks?.(head, kept) ?? [];
   const tell = async (rows: readonly Row[], running: Row | null) => {
     for (const sink of sinks) await sink.update(rows, running);
@@ -69,9 +70,7 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
     onProgress: o.onProgress,
     onRows: tell,
   });
-  const curves = verifyCurves(rows, spec);
-  const found = curves.length > 0 ? { verify_curves: curves } : {};
-  return { report: { ...head, rows: [...rows], ...found }, interrupted };
+  return { report: withCurves(head, rows), interrupted };
 }
 
 /** Texts are needed rows later; what is wrong with one is told before anything is measured. */
@@ -79,14 +78,7 @@ async function refuseUnreadable(spec: Spec): Promise<void> {
   const files = [spec.verify_sweep?.acceptance_file, spec.text_file, spec.perplexity?.file];
   for (const file of files) {
     if (file === null || file === undefined) continue;
-    let bytes: number;
-    try {
-      bytes = (await Deno.readTextFile(file)).length;
-    } catch (e) {
-      if (e instanceof Deno.errors.NotCapable) throw e;
-      throw new UserError(`Cannot read the text ${JSON.stringify(file)}: ${(e as Error).message}`);
-    }
-    if (bytes === 0) throw new UserError(`${file} is empty: expected a text.`);
+    if (await readText(file) === "") throw new UserError(`${file} is empty: expected a text.`);
   }
 }
 

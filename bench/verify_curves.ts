@@ -4,7 +4,14 @@
  */
 import { survivalOf } from "../engine/speculate/expected.ts";
 import { ROUND_ROWS_MAX } from "./grid.ts";
-import { type Curve, isComparable, type Row, type Spec } from "./report.ts";
+import {
+  type Curve,
+  isComparable,
+  type Report,
+  type ReportHead,
+  type Row,
+  type Spec,
+} from "./report.ts";
 import {
   bestLength,
   breakEven,
@@ -70,6 +77,12 @@ export function verifyCurves(rows: readonly Row[], spec: Spec): Curve[] {
     const curve = curveAt(rows, points[0]);
     return curve ? [reported(curve, points, rows, spec)] : [];
   });
+}
+
+/** A document of these rows, with the curves that they make. */
+export function withCurves(head: ReportHead, rows: readonly Row[]): Report {
+  const curves = verifyCurves(rows, head.spec);
+  return { ...head, rows: [...rows], ...curves.length > 0 && { verify_curves: curves } };
 }
 
 function reported(curve: VerifyCurve, points: Row[], rows: readonly Row[], spec: Spec): Curve {

@@ -64,7 +64,8 @@ interface ImportFlags {
 
 async function runImport({ terminal }: Context, path: string, flags: ImportFlags) {
   const { formatNamed, IMPORTERS } = await import("../bench/formats/formats.ts");
-  const { readText, reportText } = await import("../bench/report_file.ts");
+  const { reportText } = await import("../bench/report_file.ts");
+  const { readText } = await import("../bench/json_file.ts");
   const { from, model, prompt, gen } = flags;
   const report = formatNamed(IMPORTERS, from)(await readText(path), path, { model, prompt, gen });
   terminal.out(reportText(report));

@@ -143,8 +143,8 @@ export class DeviceWeights implements Disposable {
       }));
     }
     const out: Binding[] = [];
-    for (const part of source.parts) {
-      const ranges = Array.isArray(part) ? part as readonly Range[] : [part as Range];
+    const parts = source.kind === "mapped" ? source.parts.map((r) => [r]) : source.parts;
+    for (const ranges of parts) {
       const bytes = ranges.reduce((n, r) => n + r.bytes, 0);
       const memory = this.#alloc(bytes);
       await copyRanges(ranges, 0, (_, offset, piece) => memory.write(offset, piece));

@@ -40,6 +40,13 @@ struct player {
 	virtual int32_t profile(played_tape& t, uint64_t* ns, lw_error* error) = 0;
 };
 
+// Where a bound slot lies, for players that compute on the host.
+inline uint8_t* host_address(const slot_range& s) { return s.memory->host + s.offset; }
+// The word of the step block by which a tape says that its run has ended; null without a step block.
+inline uint32_t* halt_word(const tape& t) {
+	return t.step_slot == LW_NO_SLOT ? nullptr : reinterpret_cast<uint32_t*>(host_address(t.slots[t.step_slot])) + LW_STEP_HALT;
+}
+
 // Each backend's way in: how many devices there are, and opening one. Defined by native/<kind>/.
 struct backend {
 	uint32_t (*count)();

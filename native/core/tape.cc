@@ -27,12 +27,13 @@ struct checker {
 
 #define LW_REFUSE_RECORD(...) return fail(error, LW_STATUS_REFUSED, index, 0, __VA_ARGS__)
 
+	u128 n_groups() const { return u128(r().groups[0]) * r().groups[1] * r().groups[2]; }
+
 	int32_t head() {
 		if (r().kernel >= kernel_table().size()) LW_REFUSE_RECORD("Cannot load tape: record %u has kernel %u of %zu", index, r().kernel, kernel_table().size());
 		if (!device.has_kernel(r().kernel)) LW_REFUSE_RECORD("Cannot load tape: record %u needs kernel %s, which this device does not have", index, kernel().name);
 		if (r().flags & ~LW_FLAG_WAIT) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has unknown flags 0x%x", index, op().name, r().flags);
-		u128 groups = 1;
-		for (uint32_t g : r().groups) groups *= g;
+		u128 groups = n_groups();
 		if (groups == 0 || groups > 0x7fffffff) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has grid %ux%ux%u", index, op().name, r().groups[0], r().groups[1], r().groups[2]);
 		if (r().spare[0] || r().spare[1]) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) uses a spare word", index, op().name);
 		if (r().threads == 0 || r().threads > LW_THREADS_MAX) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has %u threads", index, op().name, r().threads);
@@ -146,14 +147,13 @@ struct checker {
 
 	// No launch has more groups than its tensors have elements: more would only be turned away, one by one.
 	int32_t grid() {
-		u128 elements = 1, groups = 1;
+		u128 elements = 1;
 		for (const tensor_info& x : op().tensors) {
 			u128 n = 1;
 			for (uint32_t a = 0; a < x.n_axes; a++) n = times(n, r().words[x.axes[a]]);
 			elements += n;
 		}
-		for (uint32_t g : r().groups) groups = times(groups, g);
-		if (groups > elements) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has grid %ux%ux%u, more groups than its tensors have elements", index, op().name, r().groups[0], r().groups[1], r().groups[2]);
+		if (n_groups() > elements) LW_REFUSE_RECORD("Cannot load tape: record %u (%s) has grid %ux%ux%u, more groups than its tensors have elements", index, op().name, r().groups[0], r().groups[1], r().groups[2]);
 		return LW_STATUS_OK;
 	}
 

@@ -97,7 +97,7 @@ public:
 			b.tasks = r.groups[0] * r.groups[1] * r.groups[2];
 			memcpy(b.words, r.words, sizeof b.words);
 			for (uint32_t s = 0; s < LW_SLOTS_MAX; s++)
-				if (r.slots[s] != LW_NO_SLOT) b.slots[s] = t->slots[r.slots[s]].memory->host + t->slots[r.slots[s]].offset;
+				if (r.slots[s] != LW_NO_SLOT) b.slots[s] = host_address(t->slots[r.slots[s]]);
 			made->records.push_back(b);
 			if (made->phases.empty() || r.flags & LW_FLAG_WAIT) made->phases.push_back({i, 0, 0});
 			phase& p = made->phases.back();
@@ -105,10 +105,7 @@ public:
 			p.count++;
 			p.tasks += b.tasks;
 		}
-		if (t->step_slot != LW_NO_SLOT) {
-			const slot_range& s = t->slots[t->step_slot];
-			made->halt = reinterpret_cast<uint32_t*>(s.memory->host + s.offset) + LW_STEP_HALT;
-		}
+		made->halt = halt_word(*t);
 		made->checked = std::move(t);
 		*out = std::move(made);
 		return LW_STATUS_OK;

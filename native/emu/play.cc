@@ -92,14 +92,11 @@ public:
 			b.waits = r.flags & LW_FLAG_WAIT;
 			memcpy(b.words, r.words, sizeof b.words);
 			for (uint32_t s = 0; s < LW_SLOTS_MAX; s++)
-				if (r.slots[s] != LW_NO_SLOT) b.buffers[s] = t->slots[r.slots[s]].memory->host + t->slots[r.slots[s]].offset;
+				if (r.slots[s] != LW_NO_SLOT) b.buffers[s] = host_address(t->slots[r.slots[s]]);
 			made->records.push_back(b);
 		}
 		for (emu_record& r : made->records) r.buffers[ARGS_BUFFER] = r.words;
-		if (t->step_slot != LW_NO_SLOT) {
-			const slot_range& s = t->slots[t->step_slot];
-			made->halt = reinterpret_cast<uint32_t*>(s.memory->host + s.offset) + LW_STEP_HALT;
-		}
+		made->halt = halt_word(*t);
 		made->checked = std::move(t);
 		*out = std::move(made);
 		return LW_STATUS_OK;

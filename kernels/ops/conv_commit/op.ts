@@ -1,5 +1,6 @@
 import { defineOp } from "../../define.ts";
 import { CONV_TENSORS } from "../../shared/conv.ts";
+import { fillCommitted } from "../../shared/rounds.ts";
 import { STEP, STEP_WORDS } from "../../step.ts";
 
 export const convCommit = defineOp({
@@ -40,8 +41,7 @@ export const convCommit = defineOp({
     { rows: 16, projStride: 12352, channels: 8192, past: 3, committed: 13 },
   ].map((s) => ({ ...s, stepWords: STEP_WORDS })),
   fill: {
-    step: (s) =>
-      Uint32Array.from({ length: s.stepWords }, (_, w) => w === STEP.committed ? s.committed : 0),
+    step: fillCommitted,
   },
   flops: () => 0,
   touched: { proj: (s) => s.past * s.channels, step: () => 1 },

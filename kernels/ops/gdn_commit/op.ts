@@ -7,6 +7,7 @@ import {
   GDN_TOUCHED,
   gdnRecurrence,
 } from "../../shared/gdn.ts";
+import { fillCommitted } from "../../shared/rounds.ts";
 import { STEP, STEP_WORDS } from "../../step.ts";
 
 const { o: _, ...INPUTS } = GDN_TENSORS;
@@ -74,8 +75,7 @@ export const gdnCommit = defineOp({
   ].map((s) => ({ ...s, stepWords: STEP_WORDS })),
   fill: {
     ...GDN_FILL,
-    step: (s) =>
-      Uint32Array.from({ length: s.stepWords }, (_, w) => w === STEP.committed ? s.committed : 0),
+    step: fillCommitted,
   },
   flops: (s) => 7 * s.rows * s.vHeads * s.headDim ** 2,
   touched: { ...GDN_TOUCHED, step: () => 1 },

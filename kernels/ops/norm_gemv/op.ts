@@ -1,4 +1,5 @@
 import { defineOp } from "../../define.ts";
+import { normRow } from "../../shared/norm.ts";
 import {
   COLUMNS_FIT,
   CONCATENATED_WEIGHTS,
@@ -38,8 +39,7 @@ export const normGemv = defineOp({
     const normed = x.slice();
     for (let at = 0; at < normed.length; at += s.inDim) {
       const row = normed.subarray(at, at + s.inDim);
-      const scale = 1 / Math.sqrt(row.reduce((sum, v) => sum + v * v, 0) / s.inDim + eps);
-      row.forEach((v, i) => row[i] = v * scale * wNorm[i]);
+      normRow(row, wNorm, row, eps);
     }
     multiplyConcatenated(normed, [w0, w1, w2, w3], y, { ...s, yCol });
   },

@@ -1,14 +1,5 @@
 import { defineOp } from "../../define.ts";
-
-function normInto(
-  x: Float64Array,
-  w: Float64Array,
-  y: Float64Array,
-  eps: number,
-): void {
-  const scale = 1 / Math.sqrt(x.reduce((a, v) => a + v * v, 0) / x.length + eps);
-  x.forEach((v, d) => y[d] = v * scale * w[d]);
-}
+import { normRow } from "../../shared/norm.ts";
 
 export const normPair = defineOp({
   name: "norm_pair",
@@ -27,8 +18,8 @@ export const normPair = defineOp({
   reference: ({ a, b, wA, wB, y }, { eps }, { rows, dim }) => {
     for (let r = 0; r < rows; r++) {
       const at = 2 * r * dim, row = (t: Float64Array) => t.subarray(r * dim, (r + 1) * dim);
-      normInto(row(a), wA, y.subarray(at, at + dim), eps);
-      normInto(row(b), wB, y.subarray(at + dim, at + 2 * dim), eps);
+      normRow(row(a), wA, y.subarray(at, at + dim), eps);
+      normRow(row(b), wB, y.subarray(at + dim, at + 2 * dim), eps);
     }
   },
   tolerance: { f32: { rel: 6e-7, ofRms: 2e-7 } },

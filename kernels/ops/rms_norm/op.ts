@@ -1,4 +1,5 @@
 import { defineOp } from "../../define.ts";
+import { normRow } from "../../shared/norm.ts";
 
 export const rmsNorm = defineOp({
   name: "rms_norm",
@@ -14,10 +15,8 @@ export const rmsNorm = defineOp({
   simt: { threads: 256, groups: (s) => [s.rows, 1, 1] },
   reference: ({ x, w, y }, { eps }, { rows, dim }) => {
     for (let r = 0; r < rows; r++) {
-      let sum = 0;
-      for (let d = 0; d < dim; d++) sum += x[r * dim + d] ** 2;
-      const scale = 1 / Math.sqrt(sum / dim + eps);
-      for (let d = 0; d < dim; d++) y[r * dim + d] = x[r * dim + d] * scale * w[d];
+      const at = r * dim;
+      normRow(x.subarray(at, at + dim), w, y.subarray(at, at + dim), eps);
     }
   },
   tolerance: { f32: { rel: 6e-7, ofRms: 2e-7 } },

@@ -1,4 +1,5 @@
 import { defineOp } from "../../define.ts";
+import { fillCommitted } from "../../shared/rounds.ts";
 import { STEP, STEP_WORDS } from "../../step.ts";
 
 export const selectRow = defineOp({
@@ -26,8 +27,7 @@ export const selectRow = defineOp({
     { one: 1, rows: 5, dim: 260, committed: 0xffffffff },
   ].map((s) => ({ ...s, stepWords: STEP_WORDS })),
   fill: {
-    step: (s) =>
-      Uint32Array.from({ length: s.stepWords }, (_, w) => w === STEP.committed ? s.committed : 0),
+    step: fillCommitted,
   },
   flops: () => 0,
   touched: { x: (s) => s.dim, step: () => 1 },

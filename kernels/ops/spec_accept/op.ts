@@ -1,4 +1,5 @@
 import { defineOp } from "../../define.ts";
+import { takeToken } from "../../shared/rounds.ts";
 import { DRAFTS_MAX, HALT, STEP, STEP_WORDS, STOPS_MAX } from "../../step.ts";
 
 /** Tested rounds, told apart by the length of history: drafts, how many agree, where the run ends. */
@@ -40,7 +41,6 @@ export const specAccept = defineOp({
   simt: { threads: 32, groups: () => [1, 1, 1] },
   reference: ({ picked, step, history }, _, { rows, pitch, ctx }) => {
     const pos = step[STEP.pos], drafts = Math.min(step[STEP.drafts], rows - 1);
-    const stops = step.subarray(STEP.stopIds, STEP.stopIds + Math.min(step[STEP.stops], STOPS_MAX));
     let n = 0;
     for (let agrees = true; agrees && n <= drafts && step[STEP.halt] === HALT.running;) {
       const token = picked[n * pitch], at = (pos + n + 1) >>> 0;
@@ -49,13 +49,8 @@ export const specAccept = defineOp({
         step[STEP.accepted]++;
         step[STEP.acceptedAt + n]++;
       }
-      if (at < ctx) history[at] = token;
+      takeToken(step, history, token, at);
       n++;
-      step[STEP.sampled] = token;
-      step[STEP.produced]++;
-      if (stops.includes(token)) step[STEP.halt] = HALT.stopToken;
-      else if (step[STEP.produced] >= step[STEP.limit]) step[STEP.halt] = HALT.budget;
-      else if (at >= ctx) step[STEP.halt] = HALT.contextFull;
     }
     step[STEP.pos] = pos + n;
     step[STEP.committed] = n;

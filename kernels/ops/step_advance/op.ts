@@ -1,5 +1,6 @@
 import { defineOp } from "../../define.ts";
-import { HALT, STEP, STEP_WORDS, STOPS_MAX } from "../../step.ts";
+import { takeToken } from "../../shared/rounds.ts";
+import { STEP, STEP_WORDS, STOPS_MAX } from "../../step.ts";
 
 /** What the tested steps start from, one for each length of history. */
 const STARTS: Readonly<
@@ -29,16 +30,9 @@ export const stepAdvance = defineOp({
   constraints: [{ axis: "one", oneOf: [1] }, { axis: "stepWords", min: STEP_WORDS }],
   tasks: () => 1,
   simt: { threads: 32, groups: () => [1, 1, 1] },
-  reference: ({ picked, step, history }, { rows }, { ctx }) => {
+  reference: ({ picked, step, history }, { rows }) => {
     step[STEP.pos] += rows;
-    const pos = step[STEP.pos];
-    if (pos < ctx) history[pos] = picked[0];
-    step[STEP.sampled] = picked[0];
-    step[STEP.produced] += 1;
-    const stops = step.subarray(STEP.stopIds, STEP.stopIds + Math.min(step[STEP.stops], STOPS_MAX));
-    if (stops.includes(picked[0])) step[STEP.halt] = HALT.stopToken;
-    else if (step[STEP.produced] >= step[STEP.limit]) step[STEP.halt] = HALT.budget;
-    else if (pos >= ctx) step[STEP.halt] = HALT.contextFull;
+    takeToken(step, history, picked[0], step[STEP.pos]);
   },
   tolerance: {},
   cases: Object.keys(STARTS).map((ctx) => ({ one: 1, stepWords: 64, ctx: Number(ctx), rows: 3 })),
