@@ -2,7 +2,8 @@
 UNAME := $(shell uname -s)
 ARCH := $(shell uname -m)
 CXX ?= c++
-DENO := scripts/deno
+# Not DENO: a make variable of that name would take the place of the one in the environment, which the script reads.
+RUN_DENO := scripts/deno
 BUILD ?= build
 OPTIMISE ?= -O3
 SANITIZE ?=
@@ -73,6 +74,61 @@ $(BUILD)/obj/%.o: %.mm
 	$(Q)$(CXX) -x objective-c++ -fno-objc-arc $(CXXFLAGS) -c $< -o $@
 endif
 
+# The CUDA player: kernels translated from the .metal sources, and what is better by hand for CUDA. It takes minutes to
+# compile, so it is built where there are nvcc and an NVIDIA device, for that device. CUDA=1 builds it wherever nvcc is,
+# CUDA=0 nowhere. CUDA_ARCHS names the compute capabilities to compile for, the first also as PTX.
+NVCC ?= $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+CUDA_FOUND := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sed 's/^90$$/90a/' | sort -u)
+CUDA ?= $(if $(and $(wildcard $(NVCC)),$(CUDA_FOUND)),1,0)
+CUDA_ARCHS ?= $(or $(CUDA_FOUND),80 90a)
+ifeq ($(CUDA)$(wildcard $(NVCC)),1)
+$(error CUDA=1 needs nvcc: there is no $(NVCC))
+endif
+# Changes with what is built of CUDA.
+$(BUILD)/.cuda: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CUDA) $(CUDA_ARCHS)' | cmp -s - $@ || echo '$(CUDA) $(CUDA_ARCHS)' > $@
+$(BUILD)/obj/native/core/api.o: $(BUILD)/.cuda
+ifeq ($(CUDA),1)
+CUDA_HOME := $(shell $(NVCC) --dryrun -x cu /dev/null -c -o /dev/null 2>&1 | sed -n 's/^.. TOP=//p')
+CUDA_OVERRIDES := $(sort $(wildcard kernels/ops/*/*.cu))
+CUDA_OBJECTS := $(patsubst %.cc,$(BUILD)/obj/%.o,$(wildcard native/cuda/*.cc)) $(METAL_OPS:%=$(BUILD)/obj/cuda/%.o) \
+	$(CUDA_OVERRIDES:%.cu=$(BUILD)/obj/%.cu.o) $(BUILD)/obj/native/cuda/control.cu.o $(BUILD)/obj/cuda/linked.o
+OBJECTS += $(CUDA_OBJECTS)
+$(CUDA_OBJECTS): $(BUILD)/.cuda
+LIBS := $(foreach d,lib64 lib targets/$(ARCH)-linux/lib,-L$(CUDA_HOME)/$(d)) -lcudart_static -lcudadevrt -lrt -ldl
+CUDA_FLAGS := -std=c++17 -O3 -I. $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(firstword $(CUDA_ARCHS)),code=compute_$(firstword $(CUDA_ARCHS)) \
+	-Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP
+$(BUILD)/obj/native/core/api.o: CXXFLAGS += -DLW_CUDA_PLAYER
+$(BUILD)/obj/native/cuda/%.o: CXXFLAGS += -isystem $(CUDA_HOME)/include
+
+$(BUILD)/cuda/.translated: $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR) | node_modules/.ready
+	@echo "  MSL  $(@D)"
+	$(Q)$(RUN_DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts cuda $(@D) $(METAL_OPS)
+	@touch $@
+$(BUILD)/cuda/%.cu: $(BUILD)/cuda/.translated ;
+.SECONDARY: $(METAL_OPS:%=$(BUILD)/cuda/%.cu)
+
+# Sums come out as the kernels write them, on every player: no multiply-add but where a kernel says fma.
+$(BUILD)/obj/cuda/%.o: $(BUILD)/cuda/%.cu $(wildcard native/shim/cuda/* native/shim/core/*.h)
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	$(Q)$(NVCC) $(filter-out -MMD -MP,$(CUDA_FLAGS)) -fmad=false -diag-suppress 177,550 -Inative/shim/cuda -c $< -o $@
+$(BUILD)/obj/kernels/%.cu.o: kernels/%.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	$(Q)$(NVCC) $(CUDA_FLAGS) -c $< -o $@
+# Conditions of graphs are set through the device's own run-time library, which is linked apart.
+$(BUILD)/obj/native/cuda/control.cu.o: native/cuda/control.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"
+	$(Q)$(NVCC) $(CUDA_FLAGS) -rdc=true -c $< -o $@
+$(BUILD)/obj/cuda/linked.o: $(BUILD)/obj/native/cuda/control.cu.o
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) $(filter-out -MMD -MP,$(CUDA_FLAGS)) -dlink $(filter %.o,$^) -o $@ -lcudadevrt
+endif
+
 .PHONY: FORCE all budgets check-msl lib demo test test-metal san-metal metal-address metal-thread test-no-device test-emu-san ok san san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
 
@@ -82,7 +138,7 @@ lib: $(LIB)
 
 $(LIB): $(OBJECTS)
 	@echo "  LINK $@"
-	$(Q)$(CXX) $(SHARED) $(SANITIZE) $(SANITIZE_EMU) -o $@.part $^
+	$(Q)$(CXX) $(SHARED) $(SANITIZE) $(SANITIZE_EMU) -o $@.part $^ $(LIBS)
 	@mv -f $@.part $@  # a new file: a process that has the old one mapped keeps it
 
 $(BUILD)/obj/native/cpu/level.o: CXXFLAGS += '-DLW_LEVELS(X)=$(foreach l,$(LEVELS),X($(l)))'
@@ -107,7 +163,7 @@ $(BUILD)/emu/.ops: FORCE
 # Behind the dependencies: who runs deno first fetches it, and two must not at once.
 $(BUILD)/emu/.translated: $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR) | node_modules/.ready
 	@echo "  MSL  $(@D)"
-	$(Q)$(DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts emu $(@D) $(METAL_OPS)
+	$(Q)$(RUN_DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts emu $(@D) $(METAL_OPS)
 	@touch $@
 
 $(BUILD)/emu/%.cc: $(BUILD)/emu/.translated ;
@@ -121,7 +177,7 @@ $(BUILD)/obj/emu/%.o: $(BUILD)/emu/%.cc
 
 $(BUILD)/metal/sources.cc: native/metal/embed.ts native/metal/guard.metal $(BUILD)/emu/.ops $(METAL_SOURCES) $(TRANSLATOR) | node_modules/.ready
 	@echo "  MSL  $@"
-	$(Q)$(DENO) run --quiet --allow-read --allow-write native/metal/embed.ts $@ $(METAL_OPS)
+	$(Q)$(RUN_DENO) run --quiet --allow-read --allow-write native/metal/embed.ts $@ $(METAL_OPS)
 
 $(BUILD)/obj/metal/%.o: $(BUILD)/metal/%.cc
 	@mkdir -p $(@D)
@@ -129,24 +185,24 @@ $(BUILD)/obj/metal/%.o: $(BUILD)/metal/%.cc
 	$(Q)$(CXX) $(CXXFLAGS) -c $< -o $@
 
 node_modules/.ready: deno.json deno.lock
-	$(Q)$(DENO) install --frozen --quiet
+	$(Q)$(RUN_DENO) install --frozen --quiet
 	@touch $@
 
 demo: all ## the built-in model continues a sentence
-	@$(DENO) task generate "The old house stood on"
+	@$(RUN_DENO) task generate "The old house stood on"
 
 # The closing line is one of plain counts, whatever deno prints above it.
 test: all ## build, then pass the tests
 	@rm -f $(BUILD)/junit.xml
-	@$(DENO) test $(TEST_PERMISSIONS) --parallel --junit-path=$(BUILD)/junit.xml --ignore=tests/metal tests; status=$$?; \
-	$(DENO) run --allow-read tests/tally.ts --junit $(BUILD)/junit.xml $$status
+	@$(RUN_DENO) test $(TEST_PERMISSIONS) --parallel --junit-path=$(BUILD)/junit.xml --ignore=tests/metal tests; status=$$?; \
+	$(RUN_DENO) run --allow-read tests/tally.ts --junit $(BUILD)/junit.xml $$status
 
 TEST_PERMISSIONS := --allow-read --allow-write --allow-env --allow-ffi --allow-run --allow-sys --allow-net
 
 # By what they import: a test that opens a device names one of these. Those of bench/ take longer than all others.
 NEEDS_DEVICE := abi/handle|engine/(api|model|session)\.ts|/devices\.ts|/mod\.ts|examples/
 test-no-device: node_modules/.ready ## pass the tests that need no library
-	@$(DENO) test $(filter-out --allow-ffi,$(TEST_PERMISSIONS)) --parallel \
+	@$(RUN_DENO) test $(filter-out --allow-ffi,$(TEST_PERMISSIONS)) --parallel \
 		$$(grep -rLE '$(NEEDS_DEVICE)' tests --include='*_test.ts' | grep -vE '^tests/(bench|metal)/')
 
 # Programs over the C ABI alone: parity cases replayed, tapes mutated.
@@ -165,7 +221,7 @@ CHECK_FLAGS := -x cl -cl-std=clc++2021 -target x86_64 -fsyntax-only -cl-no-stdin
 	-Xclang -cl-ext=-all,+cl_khr_fp16,+__opencl_c_generic_address_space
 check-msl: $(BUILD)/emu/.translated ## check address spaces and C++14 of every .metal file with clang
 	@command -v $(CHECK_CLANG) >/dev/null || { echo "skipped: check-msl needs $(CHECK_CLANG)"; exit 0; }; \
-	$(DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts check $(BUILD)/check $(METAL_OPS) || exit 1; \
+	$(RUN_DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts check $(BUILD)/check $(METAL_OPS) || exit 1; \
 	bad=0; for op in $(METAL_OPS); do \
 		$(CHECK_CLANG) $(CHECK_FLAGS) $(BUILD)/check/$$op.cl || bad=1; \
 		$(CXX) -std=c++14 -pedantic-errors $(filter-out -Wno-unused,$(EMU_FLAGS)) -Wno-attributes -fsyntax-only -isystem native/shim/emu -isystem . $(BUILD)/emu/$$op.cc || bad=1; \
@@ -185,8 +241,8 @@ SAN_SEED ?= 1
 SAN_BUILD = $(MAKE) --no-print-directory OPTIMISE=-O1 LEVELS="$(SAN_LEVELS)"
 
 san: all ## run the parity cases and a fuzzer of tapes under ASan with UBSan, and the cases under TSan
-	@$(DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_CASES) $(SAN_LEVELS)
-	@$(DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_EMU_CASES) msl
+	@$(RUN_DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_CASES) $(SAN_LEVELS)
+	@$(RUN_DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_EMU_CASES) msl
 	+@$(SAN_BUILD) BUILD=build/san-address SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" \
 		build/san-address/op_suite build/san-address/fuzz_tape
 	+@$(SAN_BUILD) BUILD=build/san-thread METAL_OPS= SANITIZE="-fsanitize=thread" build/san-thread/op_suite
@@ -206,34 +262,34 @@ build/san-emu-thread/obj/native/emu/simt.o: CXXFLAGS := $(filter-out -fsanitize=
 
 test-emu-san: all ## run the emulator's cases under clang's ThreadSanitizer, which sees every GPU thread, and MemorySanitizer
 	+@if ! command -v $(EMU_SAN_CXX) >/dev/null; then echo "skipped: test-emu-san needs $(EMU_SAN_CXX)"; exit 0; fi; set -e; \
-	$(DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_EMU_CASES) msl; \
+	$(RUN_DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_EMU_CASES) msl; \
 	$(EMU_SAN_BUILD) BUILD=build/san-emu-memory SANITIZE_EMU=-fsanitize=memory build/san-emu-memory/op_suite; \
 	$(EMU_SAN_BUILD) BUILD=build/san-emu-thread SANITIZE=-fsanitize=thread build/san-emu-thread/op_suite; \
 	set -x; MSAN_OPTIONS=poison_in_malloc=0:$(EMU_SAN_OPTIONS) build/san-emu-memory/op_suite $(SAN_EMU_CASES) 1; \
 	TSAN_OPTIONS=$(EMU_SAN_OPTIONS) build/san-emu-thread/op_suite $(SAN_EMU_CASES) 2
 
 gen: node_modules/.ready ## write native/gen from kernels/ and ffi/abi/layout.ts
-	$(DENO) run --allow-read --allow-write ffi/tape/gen.ts
+	$(RUN_DENO) run --allow-read --allow-write ffi/tape/gen.ts
 
 gen-check: node_modules/.ready ## fail when native/gen is out of date
-	@$(DENO) run --allow-read ffi/tape/gen.ts --check
+	@$(RUN_DENO) run --allow-read ffi/tape/gen.ts --check
 
 fmt: ## format TypeScript, JSON and Markdown
-	$(DENO) fmt
+	$(RUN_DENO) fmt
 
 fmt-check: ## fail when something is not formatted
-	@$(DENO) fmt --check
+	@$(RUN_DENO) fmt --check
 
 lint: node_modules/.ready ## deno lint
-	@$(DENO) lint
+	@$(RUN_DENO) lint
 
 check: node_modules/.ready ## type-check everything
-	@$(DENO) check --quiet $(TS_ROOTS)
+	@$(RUN_DENO) check --quiet $(TS_ROOTS)
 
 TS_ROOTS := $(wildcard mod.ts) bench cli engine ffi kernels native/msl native/metal tests
 
 ok: ## formatted, linted, type-checked, generated files fresh, tests that need no library
-	@$(DENO) task ok
+	@$(RUN_DENO) task ok
 
 clean: ## remove what was built
 	rm -rf build

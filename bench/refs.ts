@@ -3,7 +3,7 @@
  * temporary worktree. Owns telling them apart, building, and cleaning up. Measures nothing.
  */
 import { createHash } from "node:crypto";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { shownName, UserError } from "../engine/errors.ts";
 import { defaultLibraryPath } from "../ffi/abi/open.ts";
@@ -110,7 +110,8 @@ async function make(tree: string, name: string): Promise<void> {
   const jobs = String(navigator.hardwareConcurrency);
   const made = await new Deno.Command("make", {
     args: ["-C", tree, "-j", jobs, "lib"],
-    env: { DENO: Deno.execPath() },
+    // scripts/deno of either commit finds this one first.
+    env: { PATH: `${dirname(Deno.execPath())}:${Deno.env.get("PATH") ?? ""}` },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

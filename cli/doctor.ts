@@ -93,11 +93,20 @@ function deviceList(engine: EngineApi): string {
   return devices.map((d) => [d.kind, d.isa].filter(Boolean).join(" ")).join(", ");
 }
 
+/** In the library's words: no driver, no device, or no player built. */
+function whyNone(engine: EngineApi, kind: "metal" | "cuda"): string {
+  try {
+    using _ = engine.openDevice({ kind });
+  } catch (e) {
+    return (e as Error).message.replace(/^Cannot open a \w+ device: |\. `lapwing devices`.*/g, "");
+  }
+  return `no ${kind} device`;
+}
+
 function player(engine: EngineApi, kind: "metal" | "cuda"): string {
   const found = engine.listDevices().filter((d) => d.kind === kind);
   if (found.length > 0) return found.map((d) => d.name).join(", ");
-  const why = kind === "metal" ? "no Apple GPU here" : "there is no CUDA player yet";
-  throw new Missing(`${why}; models run on the CPU`);
+  throw new Missing(`${whyNone(engine, kind)}; models run on the CPU`);
 }
 
 function neverMeasured(): never {

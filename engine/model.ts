@@ -1,9 +1,10 @@
 /**
  * A model on a device: its config, weights, plan and texts. Owns opening and closing one; sessions run it.
  */
+import { NativeError } from "../ffi/abi/error.ts";
 import { Device } from "../ffi/abi/handle.ts";
 import type { Binding } from "../ffi/abi/handle.ts";
-import { DEVICE_KINDS, type DeviceKind } from "../ffi/abi/layout.ts";
+import { DEVICE_KINDS, type DeviceKind, THREADGROUP_KINDS } from "../ffi/abi/layout.ts";
 import { openLibrary } from "../ffi/abi/open.ts";
 import type { Slot } from "../ffi/tape/tape.ts";
 import type { Plan, WeightForm } from "../kernels/models/forward.ts";
@@ -34,19 +35,21 @@ export function listDevices(): DeviceInfo[] {
 export function openDevice(options: OpenDeviceOptions): Device {
   const { kind, index = 0, threads = 0 } = options;
   const library = openLibrary(options.library);
-  const n = Device.count(kind, library);
-  if (n === 0) {
-    throw new UserError(
-      `There is no ${kind} device here. \`lapwing devices\` lists what there is.`,
-    );
+  try {
+    return Device.open(kind, index, threads, library);
+  } catch (e) {
+    if (!(e instanceof NativeError) || Device.count(kind, library) > 0) throw e;
+    const why =
+      `Cannot open a ${kind} device: ${e.message}. \`lapwing devices\` lists what there is`;
+    throw new NativeError(why, e.status, e.record, e.backendCode);
   }
-  return Device.open(kind, index, threads, library);
 }
 
 /** Switches of a plan and what they are when nobody says. */
 export function defaultPlan(kind: DeviceKind): Plan {
   // 8-bit activations are the CPU's way to its integer dot products; elsewhere they buy nothing.
-  return { actInt8: kind === "cpu" };
+  // A record costs a GPU microseconds, a CPU next to nothing.
+  return { actInt8: kind === "cpu", fused: THREADGROUP_KINDS.includes(kind) };
 }
 
 function planWith(kind: DeviceKind, given: Readonly<Record<string, boolean>> = {}): Plan {

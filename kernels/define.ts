@@ -37,6 +37,7 @@ export type Term = string | readonly (string | number)[];
  */
 export type Constraint =
   | { readonly sum: readonly Term[]; readonly atMost: string | number }
+  | { readonly sum: readonly Term[]; readonly equals: string }
   | { readonly product: readonly (string | number)[]; readonly equals: string }
   | { readonly product: readonly (string | number)[]; readonly atLeast: string }
   | { readonly axis: string; readonly multipleOf: number | string }
@@ -184,6 +185,9 @@ export function broken(c: Constraint, s: Sizes, format: string | undefined): str
       typeof t === "string" ? s[t] : t.reduce<number>((a, x) => a * value(x), 1);
     const sum = c.sum.reduce((a, t) => a + product(t), 0);
     const shown = c.sum.map((t) => typeof t === "string" ? t : t.join(" * ")).join(" + ");
+    if ("equals" in c) {
+      return sum === s[c.equals] ? null : `${shown} is ${sum}, not ${c.equals} (${s[c.equals]})`;
+    }
     return sum <= value(c.atMost)
       ? null
       : `${shown} is ${sum}, more than ${c.atMost} (${value(c.atMost)})`;

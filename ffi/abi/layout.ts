@@ -6,7 +6,7 @@
 export const ABI_VERSION = 1;
 
 /** One record: kernel, flags, groups[3], threads, 2 spare words, slots, words; all u32. */
-export const SLOTS_MAX = 16;
+export const SLOTS_MAX = 24;
 export const WORDS_MAX = 16;
 export const RECORD_HEAD_WORDS = 8;
 export const RECORD_BYTES = 4 * (RECORD_HEAD_WORDS + SLOTS_MAX + WORDS_MAX);

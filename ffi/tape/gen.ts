@@ -76,12 +76,14 @@ function constraintRows(op: Op): string[] {
   };
   const row = (kind: string, left: readonly (string | number)[], right: string | number) =>
     `{LW_RULE_${kind}, ${left.length}, {${left.map((x) => ref(x)).join(", ")}}, ${ref(right)}}`;
-  const sum = (terms: readonly Term[], right: string | number) => {
+  const sum = (kind: string, terms: readonly Term[], right: string | number) => {
     const left = terms.flatMap((t, i) => (typeof t === "string" ? [t] : t).map((x) => ref(x, i)));
-    return `{LW_RULE_SUM_AT_MOST, ${left.length}, {${left.join(", ")}}, ${ref(right)}}`;
+    return `{LW_RULE_SUM_${kind}, ${left.length}, {${left.join(", ")}}, ${ref(right)}}`;
   };
   return op.constraints.flatMap((c) => {
-    if ("sum" in c) return [sum(c.sum, c.atMost)];
+    if ("sum" in c) {
+      return ["equals" in c ? sum("EQUALS", c.sum, c.equals) : sum("AT_MOST", c.sum, c.atMost)];
+    }
     if ("product" in c) {
       return "equals" in c
         ? [row("PRODUCT_EQUALS", c.product, c.equals)]

@@ -20,6 +20,8 @@ export const ROWS_MAX = 16;
 export interface Plan {
   /** Activations are quantised to 8 bits per 32 before products with quantised weights. */
   readonly actInt8: boolean;
+  /** Neighbouring records of a decode step are one where an op for both exists: fewer launches. */
+  readonly fused: boolean;
 }
 
 /** How a canonical weight is stored; `firstRow` is the row offset inside each expert's block. */

@@ -269,6 +269,21 @@ static inline void attn_finish(float* o, const AttnRunning& r, uint32_t dim) {
 	for (uint32_t d = 0; d < dim; d += LANES) store(o + d, load(o + d) * inverse);
 }
 
+// o, of `dim` values, from the blocks that hold its keys: their partials and their stats lie one behind the other.
+static inline void attn_merge_blocks(float* o, const float* partial, const float* stats, uint64_t keys, uint32_t dim) {
+	memset(o, 0, size_t(dim) * sizeof(float));
+	AttnRunning running;
+	for (uint64_t b = 0; b * LW_ATTN_BLOCK < keys; b++) attn_merge_block(o, running, partial + b * dim, stats[b * 2], stats[b * 2 + 1], dim);
+	attn_finish(o, running, dim);
+}
+// o[d] *= sigmoid(gate[d]).
+static inline void attn_gate_head(float* o, const float* gate, uint32_t dim) {
+	for (uint32_t d = 0; d < dim; d += LANES) {
+		const int n = dim - d < uint32_t(LANES) ? int(dim - d) : LANES;
+		store_n(o + d, load_n(o + d, n) * sigmoid(load_n(gate + d, n)), n);
+	}
+}
+
 // ---- rows through a cache ----
 struct AttnTensors {
 	const float* q;

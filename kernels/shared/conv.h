@@ -31,15 +31,17 @@ static inline vf convolve(const float (&taps)[TAPS][CONV_TILE], uint32_t c, vf u
 	return silu(fma(load(taps[3] + c), u3, y));
 }
 
-// u is the PAST rows of the state followed by rows of proj; the channels of one task.
+// u is the PAST rows of the state followed by rows of proj; the channels of one task, at most CONV_TILE.
 struct ConvTile {
 	const float *state, *proj;
 	size_t channels, proj_stride;
 	uint32_t n;  // channels of this tile
 
+	ConvTile(const float* state_, const float* proj_, size_t channels_, size_t stride, size_t first, size_t count)
+	    : state(state_ + first), proj(proj_ + first), channels(channels_), proj_stride(stride), n(uint32_t(count)) {}
+	// Tile number `tile` of all channels.
 	ConvTile(const float* state_, const float* proj_, size_t channels_, size_t stride, size_t tile)
-	    : state(state_ + tile * CONV_TILE), proj(proj_ + tile * CONV_TILE), channels(channels_), proj_stride(stride),
-	      n(uint32_t(channels - tile * CONV_TILE < CONV_TILE ? channels - tile * CONV_TILE : CONV_TILE)) {}
+	    : ConvTile(state_, proj_, channels_, stride, tile * CONV_TILE, channels_ - tile * CONV_TILE < CONV_TILE ? channels_ - tile * CONV_TILE : CONV_TILE) {}
 	const float* row(size_t i) const { return i < PAST ? state + i * channels : proj + (i - PAST) * proj_stride; }
 
 	// y[t,c] = silu(sum_j w[c,j] * u[t+j,c]); w and y begin at this tile.

@@ -72,3 +72,30 @@ export function downSum(
     }
   }
 }
+
+/** A row of `h` has a slot for each chosen expert, and one for the shared expert behind them. */
+export const SLOTS_HOLD_SHARED: Constraint = { sum: ["topK", [1]], equals: "slots" };
+
+/** h[r] = routed[r], then shared[r]. */
+export function joinShared(
+  h: Float64Array,
+  routed: Float64Array,
+  shared: Float64Array,
+  { rows, topK, slots, ffn }: Sizes,
+): void {
+  for (let r = 0; r < rows; r++) {
+    h.set(routed.subarray(r * topK * ffn, (r + 1) * topK * ffn), r * slots * ffn);
+    h.set(shared.subarray(r * ffn, (r + 1) * ffn), (r * slots + topK) * ffn);
+  }
+}
+
+/** The two parts of joinShared. */
+export function splitShared(h: Float64Array, { rows, topK, slots, ffn }: Sizes) {
+  const routed = new Float64Array(rows * topK * ffn), shared = new Float64Array(rows * ffn);
+  for (let r = 0; r < rows; r++) {
+    const at = r * slots * ffn, behind = at + topK * ffn;
+    routed.set(h.subarray(at, behind), r * topK * ffn);
+    shared.set(h.subarray(behind, behind + ffn), r * ffn);
+  }
+  return { routed, shared };
+}

@@ -1,5 +1,5 @@
-// What a task of gemv and gemv_act8 computes: ROWS_PER_TASK rows of the concatenation of up to four weights, which
-// may begin in one and end in another, against up to 16 activations.
+// What a task of the ops of gemv's kind computes: ROWS_PER_TASK rows of a weight, or of the concatenation of up to four,
+// which may begin in one and end in another, against up to 16 activations.
 #pragma once
 #include "kernels/shared/weight_rows.h"
 
@@ -20,18 +20,33 @@ struct ConcatenatedWeights {
 	}
 };
 
-// y[r * stride + o] = w[o] . x[r]; activation(r) is what d.prepare takes.
-template <class D, class Activation>
-static void gemv_tasks(const D& d, const ConcatenatedWeights& w, uint32_t rows, Activation activation, float* y, size_t stride,
-                       uint32_t begin, uint32_t end, void* scratch) {
+struct SingleWeight {
+	WeightRow first;
+	uint32_t out;
+
+	uint64_t rows() const { return out; }
+	template <class D> WeightRow row(const D& d, uint32_t o) const { return first.at(d, o); }
+};
+
+// Where most ops put results: y[r * stride + o].
+struct StoreResults {
+	float* y;
+	size_t stride;
+
+	void operator()(uint32_t o, uint32_t r, float v) const { y[r * stride + o] = v; }
+};
+
+// put(o, r, w[o] . x[r]); activation(r) is what d.prepare takes.
+template <class D, class Weights, class Activation, class Put>
+static void gemv_tasks(const D& d, const Weights& w, uint32_t rows, Activation activation, Put put, uint32_t begin,
+                       uint32_t end, void* scratch) {
 	const uint64_t total = w.rows(), first = uint64_t(begin) * ROWS_PER_TASK, behind = uint64_t(end) * ROWS_PER_TASK;
 	if (first >= total || begin >= end) return;
 	const uint32_t o1 = uint32_t(behind < total ? behind : total);
 	char* x = static_cast<char*>(scratch);
 	for (uint32_t r = 0; r < rows; r++) d.prepare(activation(r), x + r * d.prepared_bytes());
 	multiply_rows<16>(
-	    d, x, rows, uint32_t(first), o1, [&](uint32_t o) { return w.row(d, o); }, w.row(d, o1 < total ? o1 : o1 - 1),
-	    [&](uint32_t o, uint32_t r, float v) { y[r * stride + o] = v; });
+	    d, x, rows, uint32_t(first), o1, [&](uint32_t o) { return w.row(d, o); }, w.row(d, o1 < total ? o1 : o1 - 1), put);
 }
 
 }  // namespace LW_CPU_NAMESPACE

@@ -1,5 +1,4 @@
-// sum_d x[d]^2 of one row in f32, always in the same order: the part of every norm that must agree
-// between ops. Owns no epsilon and no scale.
+// The RMS norm of one row, and sum_d x[d]^2 in f32, always in the same order: what must agree between ops.
 #pragma once
 #include "kernels/shared/vec.h"
 
@@ -32,6 +31,11 @@ static inline void scale_row(float* y, const float* x, const float* w, float sca
 	uint32_t d = 0;
 	for (; d + LANES <= n; d += LANES) store(y + d, load(x + d) * s * load(w + d));
 	if (d < n) store_n(y + d, load_n(x + d, int(n - d)) * s * load_n(w + d, int(n - d)), int(n - d));
+}
+
+// y[d] = x[d] / sqrt(mean_d(x[d]^2) + eps) * w[d].
+static inline void norm_row(float* y, const float* x, const float* w, float eps, uint32_t n) {
+	scale_row(y, x, w, 1.f / std::sqrt(sum_squares(x, n) / float(n) + eps), n);
 }
 
 }  // namespace LW_CPU_NAMESPACE

@@ -64,6 +64,9 @@ const backend* backend_of(uint32_t kind) {
 #if defined(LW_METAL)
 	case LW_KIND_METAL: return &metal_backend;
 #endif
+#if defined(LW_CUDA_PLAYER)
+	case LW_KIND_CUDA: return &cuda_backend;
+#endif
 	}
 	return nullptr;
 }
@@ -132,8 +135,10 @@ int32_t lw_device_open(uint32_t kind, uint32_t index, uint32_t threads, uint32_t
 	return guarded(error, [&] {
 		*out = 0;
 		const backend* b = backend_of(kind);
-		if (!b) return LW_REFUSE(error, "This library has no player of kind %u", kind);
+		if (!b && kind < LW_KINDS) return fail(error, LW_STATUS_DEVICE, LW_NO_RECORD, 0, "this library was built without a player for such devices");
+		if (!b) return LW_REFUSE(error, "Unknown device kind %u", kind);
 		uint32_t n = b->count();
+		if (n == 0 && b->why_none) return fail(error, LW_STATUS_DEVICE, LW_NO_RECORD, 0, "%.200s", b->why_none());
 		if (index >= n) return fail(error, LW_STATUS_DEVICE, LW_NO_RECORD, 0, "No device %u of this kind: there are %u", index, n);
 		if (threads > LW_THREADS_MAX) return LW_REFUSE(error, "%u threads are more than %u", threads, LW_THREADS_MAX);
 		auto d = std::make_shared<device_entry>();

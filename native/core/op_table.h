@@ -9,6 +9,7 @@ namespace lw {
 
 enum rule_kind : uint8_t {
 	LW_RULE_SUM_AT_MOST,       // sum over terms of the product of each term's operands <= right
+	LW_RULE_SUM_EQUALS,        // the same sum equals right
 	LW_RULE_PRODUCT_EQUALS,    // product(left) == right
 	LW_RULE_PRODUCT_AT_LEAST,  // product(left) >= right
 	LW_RULE_MULTIPLE_OF,       // left[0] % right == 0

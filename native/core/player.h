@@ -51,9 +51,11 @@ inline uint32_t* halt_word(const tape& t) {
 struct backend {
 	uint32_t (*count)();
 	int32_t (*open)(uint32_t index, uint32_t threads, std::unique_ptr<player>* out, lw_error* error);
+	const char* (*why_none)();  // when count is 0; null where that needs no reason
 };
 extern const backend cpu_backend, null_backend, emu_backend;
 extern const backend metal_backend;  // where LW_METAL is defined
+extern const backend cuda_backend;   // where LW_CUDA_PLAYER is defined
 
 // The half of a player whose memory is the machine's own (core/host_memory.cc).
 struct host_player : player {

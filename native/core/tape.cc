@@ -86,6 +86,7 @@ struct checker {
 		uint32_t right = value(x.right), first = value(x.left[0]);
 		switch (x.kind) {
 		case LW_RULE_SUM_AT_MOST: return sum_of_terms(x) <= right;
+		case LW_RULE_SUM_EQUALS: return sum_of_terms(x) == right;
 		case LW_RULE_PRODUCT_EQUALS: return product == right;
 		case LW_RULE_PRODUCT_AT_LEAST: return product >= right;
 		case LW_RULE_MULTIPLE_OF: return right && first % right == 0;

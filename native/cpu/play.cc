@@ -163,6 +163,6 @@ int32_t open(uint32_t index, uint32_t threads, std::unique_ptr<player>* out, lw_
 
 }  // namespace
 
-const backend cpu_backend = {count, open};
+const backend cpu_backend = {count, open, nullptr};
 
 }  // namespace lw

@@ -141,6 +141,6 @@ int32_t open(uint32_t, uint32_t threads, std::unique_ptr<player>* out, lw_error*
 
 }  // namespace
 
-const backend emu_backend = {count, open};
+const backend emu_backend = {count, open, nullptr};
 
 }  // namespace lw

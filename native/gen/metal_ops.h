@@ -607,3 +607,100 @@ struct select_topk_args {
 	uint top_k;
 };
 constant constexpr uint LW_THREADS_select_topk = 256;
+
+// conv_silu, gdn_gates and gdn_qk_norm of the same rows, bit by bit: what gdn_step takes from proj and convState; rows <= 16
+struct gdn_prepare_args {
+	uint rows;
+	uint proj_stride;
+	uint channels;
+	uint taps;
+	uint past;
+	uint v_heads;
+	uint two;
+	uint k_heads;
+	uint head_dim;
+	uint b_col;
+	uint a_col;
+	float eps;
+};
+constant constexpr uint LW_THREADS_gdn_prepare = 64;
+
+// gdn_step and gated_rms_norm of its o, bit by bit, which is not kept: y[r,h,d] = o[r,h,d] / sqrt(mean_d(o[r,h,d]^2) + eps) * w[d] * silu(proj[r, zCol + h*headDim + d]); rows <= 16
+struct gdn_step_norm_args {
+	uint rows;
+	uint two;
+	uint k_heads;
+	uint head_dim;
+	uint channels;
+	uint v_heads;
+	uint proj_stride;
+	uint head_map;
+	uint z_col;
+	float eps;
+};
+constant constexpr uint LW_THREADS_gdn_step_norm = 512;
+
+// attn_merge and attn_gate, bit by bit: o[r,h,d] = (o of attn_merge) * sigmoid(qkv[r, h * 2 * headDim + headDim + d])
+struct attn_merge_gate_args {
+	uint rows;
+	uint q_heads;
+	uint blocks;
+	uint head_dim;
+	uint stat;
+	uint step_words;
+	uint qkv_width;
+};
+constant constexpr uint LW_THREADS_attn_merge_gate = 128;
+
+// y[r,o] += sum_i x[r,i] * w[o,i], one addition of the finished sum; rows <= 16
+struct gemv_add_args {
+	uint rows;
+	uint in_dim;
+	uint out;
+};
+constant constexpr uint LW_THREADS_gemv_add = 64;
+#ifdef LW_ONLY_VARIANT
+#define LW_VARIANTS_gemv_add(X) LW_APPLY(X, LW_ONLY_VARIANT)
+#else
+#define LW_VARIANTS_gemv_add(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+#endif
+
+// ids, weights = router_topk of logits[r, 0:experts]; n = rms_norm of x; h[r,k,j] = silu(gate[e, gateRow + j] . n[r]) * (up[e, upRow + j] . n[r]), e = ids[r,k]; h[r,topK,j] with sharedGate and sharedUp; rows <= 16
+struct moe_route_gate_up_args {
+	uint rows;
+	uint in_dim;
+	uint logit_stride;
+	uint experts;
+	uint gate_rows;
+	uint up_rows;
+	uint ffn;
+	uint top_k;
+	uint slots;
+	uint gate_row;
+	uint up_row;
+	float eps;
+};
+constant constexpr uint LW_THREADS_moe_route_gate_up = 64;
+#ifdef LW_ONLY_VARIANT
+#define LW_VARIANTS_moe_route_gate_up(X) LW_APPLY(X, LW_ONLY_VARIANT)
+#else
+#define LW_VARIANTS_moe_route_gate_up(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+#endif
+
+// x[r,d] += sum_k weights[r,k] * (down[e,d] . h[r,k]) + sigmoid(logits[r,gateCol]) * (sharedDown[d] . h[r,topK]), e = ids[r,k], k < topK; rows <= 16
+struct moe_down_add_args {
+	uint rows;
+	uint slots;
+	uint ffn;
+	uint top_k;
+	uint logit_stride;
+	uint experts;
+	uint dim;
+	uint gate_col;
+};
+constant constexpr uint LW_THREADS_moe_down_add = 96;
+#ifdef LW_ONLY_VARIANT
+#define LW_VARIANTS_moe_down_add(X) LW_APPLY(X, LW_ONLY_VARIANT)
+#else
+#define LW_VARIANTS_moe_down_add(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+#endif

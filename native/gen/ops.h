@@ -741,3 +741,103 @@ struct select_topk_args {
 namespace select_topk_slot {
 enum { logits, from, ids, values };
 }
+
+// conv_silu, gdn_gates and gdn_qk_norm of the same rows, bit by bit: what gdn_step takes from proj and convState; rows <= 16
+struct gdn_prepare_args {
+	uint32_t rows;
+	uint32_t proj_stride;
+	uint32_t channels;
+	uint32_t taps;
+	uint32_t past;
+	uint32_t v_heads;
+	uint32_t two;
+	uint32_t k_heads;
+	uint32_t head_dim;
+	uint32_t b_col;
+	uint32_t a_col;
+	float eps;
+};
+namespace gdn_prepare_slot {
+enum { proj, w, conv_state, neg_a, dt_bias, conv, qk, beta, g };
+}
+
+// gdn_step and gated_rms_norm of its o, bit by bit, which is not kept: y[r,h,d] = o[r,h,d] / sqrt(mean_d(o[r,h,d]^2) + eps) * w[d] * silu(proj[r, zCol + h*headDim + d]); rows <= 16
+struct gdn_step_norm_args {
+	uint32_t rows;
+	uint32_t two;
+	uint32_t k_heads;
+	uint32_t head_dim;
+	uint32_t channels;
+	uint32_t v_heads;
+	uint32_t proj_stride;
+	uint32_t head_map;
+	uint32_t z_col;
+	float eps;
+};
+namespace gdn_step_norm_slot {
+enum { qk, conv, g, beta, gdn_state, proj, w, y };
+}
+
+// attn_merge and attn_gate, bit by bit: o[r,h,d] = (o of attn_merge) * sigmoid(qkv[r, h * 2 * headDim + headDim + d])
+struct attn_merge_gate_args {
+	uint32_t rows;
+	uint32_t q_heads;
+	uint32_t blocks;
+	uint32_t head_dim;
+	uint32_t stat;
+	uint32_t step_words;
+	uint32_t qkv_width;
+};
+namespace attn_merge_gate_slot {
+enum { partial, stats, step, qkv, o };
+}
+
+// y[r,o] += sum_i x[r,i] * w[o,i], one addition of the finished sum; rows <= 16
+struct gemv_add_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t out;
+};
+namespace gemv_add_slot {
+enum { x, w, w_scales, w_biases, y };
+}
+// X(variant)
+#define LW_VARIANTS_gemv_add(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// ids, weights = router_topk of logits[r, 0:experts]; n = rms_norm of x; h[r,k,j] = silu(gate[e, gateRow + j] . n[r]) * (up[e, upRow + j] . n[r]), e = ids[r,k]; h[r,topK,j] with sharedGate and sharedUp; rows <= 16
+struct moe_route_gate_up_args {
+	uint32_t rows;
+	uint32_t in_dim;
+	uint32_t logit_stride;
+	uint32_t experts;
+	uint32_t gate_rows;
+	uint32_t up_rows;
+	uint32_t ffn;
+	uint32_t top_k;
+	uint32_t slots;
+	uint32_t gate_row;
+	uint32_t up_row;
+	float eps;
+};
+namespace moe_route_gate_up_slot {
+enum { x, w_norm, logits, gate, gate_scales, gate_biases, up, up_scales, up_biases, shared_gate, shared_gate_scales, shared_gate_biases, shared_up, shared_up_scales, shared_up_biases, ids, weights, h };
+}
+// X(variant)
+#define LW_VARIANTS_moe_route_gate_up(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// x[r,d] += sum_k weights[r,k] * (down[e,d] . h[r,k]) + sigmoid(logits[r,gateCol]) * (sharedDown[d] . h[r,topK]), e = ids[r,k], k < topK; rows <= 16
+struct moe_down_add_args {
+	uint32_t rows;
+	uint32_t slots;
+	uint32_t ffn;
+	uint32_t top_k;
+	uint32_t logit_stride;
+	uint32_t experts;
+	uint32_t dim;
+	uint32_t gate_col;
+};
+namespace moe_down_add_slot {
+enum { h, ids, weights, logits, down, down_scales, down_biases, shared_down, shared_down_scales, shared_down_biases, x };
+}
+// X(variant)
+#define LW_VARIANTS_moe_down_add(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)

@@ -13,7 +13,7 @@ void play_guard(device const uint* step [[buffer(0)]],
                 device const uint* groups [[buffer(1)]],
                 device uint* live [[buffer(2)]],
                 device uint* ran [[buffer(3)]],
-                constant play_guard_args& a [[buffer(16)]],
+                constant play_guard_args& a [[buffer(24)]],
                 uint3 tid [[thread_position_in_grid]]) {
 	const bool runs = step[LW_STEP_HALT] == LW_HALT_RUNNING;
 	if (tid.x < a.words) live[tid.x] = runs ? groups[tid.x] : 0u;

@@ -385,6 +385,6 @@ int32_t open(uint32_t index, uint32_t, std::unique_ptr<player>* out, lw_error* e
 
 }  // namespace
 
-const backend metal_backend = {count, open};
+const backend metal_backend = {count, open, nullptr};
 
 }  // namespace lw

@@ -83,8 +83,9 @@ export function emuLaunches(parsed: Parsed): string {
 }
 
 /**
- * `k_<name>(one pointer a slot in order, argument struct by value)`. What an earlier record may still be writing
- * must not come through the read-only path, so inputs of kernels that wait are not __restrict__.
+ * `k_<name>(one pointer a slot in order, argument struct by value, time stamp)`. A kernel becomes resident while the
+ * record before it runs, and waits for that one first. What that one may still be writing must not come through the
+ * read-only path, so inputs are not __restrict__.
  */
 export function cudaLaunches(parsed: Parsed): string {
   let out = sizes(parsed);
@@ -100,15 +101,16 @@ export function cudaLaunches(parsed: Parsed): string {
       if (a.by === "reference") {
         return `const __grid_constant__ ${type.replace(/^const /, "")} a_${a.name}`;
       }
-      return `${type}*${/^const /.test(type) && !k.waits ? " __restrict__" : ""} a_${a.name}`;
+      return `${type}* a_${a.name}`;
     });
     const given = k.arguments.map((a) => "buffer" in a.attributes ? `a_${a.name}` : builtIn(a, ""));
     const args = buffers.filter((a) => a.by === "reference");
     if (args.length > 1) throw new Refusal(args[1].at, `${k.name}: one argument struct`);
     out += limits(k, i) +
       `extern "C" __global__ void __launch_bounds__(${threadsOf(k)}) k_${i.hostName}(${
-        parameters.join(", ")
-      }) { ${k.name}${called(i)}(${given.join(", ")}); }\n` +
+        [...parameters, "unsigned long long* stamp"].join(", ")
+      }) { lw_cuda::let_next_begin(); lw_cuda::wait_for_previous(); ` +
+      `${k.name}${called(i)}(${given.join(", ")}); lw_cuda::stamp_end(stamp); }\n` +
       `static lw_cuda::Register register_${i.hostName}("${i.hostName}", (const void*)k_${i.hostName}, ` +
       `${pointers.length}, ${
         args.length ? `sizeof(${concrete(args[0], k, i).replace(/^const /, "")})` : "0"

@@ -37,7 +37,6 @@ export interface Kernel {
   /** Has a barrier, a collective or threadgroup memory, or calls a function that has. */
   readonly meets: boolean;
   /** Waits for the dependency of a programmatic launch. */
-  readonly waits: boolean;
 }
 export interface Instance {
   readonly hostName: string;
@@ -129,7 +128,6 @@ class Parser {
   readonly #meeting = new Calls(
     /^(simd_\w+|simdgroup_\w+|quad_\w+|threadgroup|threadgroup_barrier|make_filled_simdgroup_matrix)$/,
   );
-  readonly #waiting = new Calls(/^grid_dep_wait$/);
 
   items(tokens: Token[], within: Within): Item[] {
     const items: Item[] = [];
@@ -220,7 +218,7 @@ class Parser {
       before = before.slice(end + 1);
     }
     const at = solid(before).at(-1)!, name = at.text;
-    const meets = this.#meeting.add(name, body), waits = this.#waiting.add(name, body);
+    const meets = this.#meeting.add(name, body);
     const close = closing(head, paren);
     const parameters = head.slice(paren + 1, close);
     const isKernel = words(bare).includes("kernel") || "kernel" in attributes;
@@ -233,7 +231,6 @@ class Parser {
       arguments: splitAtCommas(parameters).map(parseArgument),
       body,
       meets,
-      waits,
     };
     if (kernel) {
       if (this.kernels.has(name)) throw new Refusal(at, `a second kernel is called ${name}`);

@@ -26,7 +26,6 @@ export async function expandMacros(bundled: string, defines: readonly string[]):
       "-undef",
       "-nostdinc",
       "-D__METAL_VERSION__=310",
-      "-DLW_TRANSLATED",
     ]
       .concat(defines, "-"),
     stdin: "piped",

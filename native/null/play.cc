@@ -45,6 +45,6 @@ int32_t open(uint32_t, uint32_t, std::unique_ptr<player>* out, lw_error*) {
 
 }  // namespace
 
-const backend null_backend = {count, open};
+const backend null_backend = {count, open, nullptr};
 
 }  // namespace lw

@@ -20,7 +20,7 @@ export function shapesOf(size: Size, actInt8 = true): ForwardModel {
       firstRow: 0,
     }]),
   );
-  return { config, forms, plan: { actInt8 } };
+  return { config, forms, plan: { actInt8, fused: false } };
 }
 
 const NO_ROUTING = () => undefined;

@@ -1,5 +1,6 @@
 /** The real command line in a process of its own: usage errors, help, version. */
 import assert from "node:assert/strict";
+import { dirname } from "node:path";
 import { run } from "./fake_terminal.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -121,4 +122,19 @@ Deno.test("streams that take nothing: a line where one can be written, and the c
   assert.equal(code, 2);
   assert.match(err, /^error: Cannot write to standard output: No space left[^\n]*\n$/);
   assert.equal((await through("extra 2>/dev/full")).code, 2);
+});
+
+Deno.test("scripts/deno runs the deno that $DENO names, also from make, and never itself", async () => {
+  const script = new URL("scripts/deno", ROOT).pathname;
+  const { success } = await new Deno.Command(script, {
+    args: ["--version"],
+    env: { DENO: script, PATH: `${dirname(Deno.execPath())}:${Deno.env.get("PATH")}` },
+  }).output();
+  assert.ok(success);
+  const { stdout } = await new Deno.Command("make", {
+    args: ["--silent", "--no-print-directory", "--eval=say: ; @echo $$DENO", "say"],
+    cwd: ROOT.pathname,
+    env: { DENO: "/the/users/deno" },
+  }).output();
+  assert.equal(new TextDecoder().decode(stdout), "/the/users/deno\n");
 });

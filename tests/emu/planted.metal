@@ -8,7 +8,7 @@ struct planted_args {
 };
 
 #define ARGUMENTS \
-	device const float *x [[buffer(0)]], device float *y [[buffer(1)]], constant planted_args &a [[buffer(16)]], \
+	device const float *x [[buffer(0)]], device float *y [[buffer(1)]], constant planted_args &a [[buffer(24)]], \
 		uint3 tg [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]
 #define PLANTED(NAME) [[kernel, max_total_threads_per_threadgroup(64)]] void NAME(ARGUMENTS)
 

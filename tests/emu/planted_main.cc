@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
 	for (uint32_t i = 0; i < N; i++) x[i] = y[i] = float(i % 7);
 	uint32_t args[1] = {1};
 	void* buffers[17] = {x, y};
-	buffers[16] = args;
+	buffers[24] = args;
 	simt::Failure failure{};
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "+wait")) {

@@ -5,7 +5,7 @@ export const ROOT = new URL("../../", import.meta.url).pathname;
 /** Runs once a decoded token, on one thread. */
 const KERNEL = "kernels/ops/step_advance/step_advance.cc";
 const GUARD = "if (begin != 0 || end == 0) return;";
-const TOKEN = "token = picked[0]";
+const TOKEN = "picked[0]";
 
 export interface Ran {
   readonly code: number;
@@ -82,7 +82,7 @@ export async function spoil(tree: string): Promise<void> {
 
 /** Another text of the same program. */
 export async function reword(tree: string): Promise<void> {
-  await edit(tree, (text) => text.replaceAll("stops", "stop_count"));
+  await edit(tree, (text) => text.replace(/\bproduced\b/g, "made"));
 }
 
 export async function make(tree: string, ...args: string[]): Promise<void> {

@@ -30,7 +30,7 @@ $(FAKE)/%.o: %.cc
 
 $(BUILD)/fake/guard.cc: native/metal/guard.metal $(TRANSLATOR)
 	@echo "  MSL  $@"
-	$(Q)$(DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts emu $(@D) $<
+	$(Q)$(RUN_DENO) run --quiet --allow-read --allow-write --allow-run --allow-env native/msl/main.ts emu $(@D) $<
 
 $(FAKE)/guard.o: $(BUILD)/fake/guard.cc
 	@mkdir -p $(@D)
@@ -53,7 +53,7 @@ $(BUILD)/metal_suite: tests/metal/suite.cc tests/native/case_file.h $(FAKE_OBJEC
 
 METAL_CASES := build/metal-cases.bin
 $(METAL_CASES): build/metal-fake/liblapwing.so tests/metal/dump_tapes.ts tests/metal/tapes.ts node_modules/.ready
-	@$(DENO) run --quiet --allow-read --allow-write --allow-ffi tests/metal/dump_tapes.ts $@
+	@$(RUN_DENO) run --quiet --allow-read --allow-write --allow-ffi tests/metal/dump_tapes.ts $@
 METAL_SAN = $(MAKE) --no-print-directory CXX=$(OBJCXX) OPTIMISE=-O1
 
 ifeq ($(strip $(METAL_LACKS)),)
@@ -70,13 +70,13 @@ metal-thread: $(METAL_CASES)
 	else grep -m1 "data race" build/metal-thread/planted > /dev/null && echo "1 passed, 0 failed"; fi
 
 test-metal: $(FAKE_LIB) node_modules/.ready ## the Metal player over a fake Metal (Linux)
-	@$(DENO) test $(TEST_PERMISSIONS) --junit-path=$(BUILD)/metal.xml tests/metal
+	@$(RUN_DENO) test $(TEST_PERMISSIONS) --junit-path=$(BUILD)/metal.xml tests/metal
 else
 san-metal:
 	@echo "skipped: the Metal player's sanitizers need $(strip $(METAL_LACKS)) (apt-get install)"
 test-metal: node_modules/.ready
 	@echo "skipped: the Metal player's tests need $(strip $(METAL_LACKS)) (apt-get install)"
-	@$(DENO) test $(TEST_PERMISSIONS) --junit-path=$(BUILD)/metal.xml tests/metal
+	@$(RUN_DENO) test $(TEST_PERMISSIONS) --junit-path=$(BUILD)/metal.xml tests/metal
 endif
 
 -include $(FAKE_OBJECTS:.o=.d)

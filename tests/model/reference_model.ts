@@ -39,7 +39,7 @@ export function planLogits(model: LoadedModel, rows: number): PlannedTape {
     keys: 256,
     kv: "f32",
     output: "logits",
-    plan: { actInt8: false },
+    plan: { actInt8: false, fused: false },
   });
 }
 

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { openDevice, openModel } from "../../engine/model.ts";
 import { Session } from "../../engine/session.ts";
+import { GPU_KINDS } from "../kernel_kinds.ts";
 import { ROWS_MAX } from "../../kernels/models/forward.ts";
 
 const ROOT = new URL("../fixtures/", import.meta.url).pathname;
@@ -30,6 +31,15 @@ const RUNS = [
   { kind: "emu", model: "tiny", tokens: 16, actInt8: false, widths: SOME_ROWS } as const,
   { kind: "emu", model: DENSE, tokens: 16, actInt8: false, widths: ALL_ROWS } as const,
   { kind: "emu", model: MOE, tokens: 16, actInt8: false, widths: ALL_ROWS } as const,
+  ...GPU_KINDS.flatMap((kind) =>
+    ["tiny", DENSE, MOE].map((model) => ({
+      kind,
+      model,
+      tokens: 48,
+      actInt8: false,
+      widths: ALL_ROWS,
+    }))
+  ),
 ];
 
 for (const { kind, model: name, tokens, actInt8, widths } of RUNS) {

@@ -5,6 +5,7 @@ import { openDevice, openModel } from "../../engine/model.ts";
 import { perplexity } from "../../engine/perplexity.ts";
 import { Session } from "../../engine/session.ts";
 import { GREEDY } from "../../engine/generation_config.ts";
+import { KERNEL_KINDS } from "../kernel_kinds.ts";
 import { assertClose, floats, ids, readGolden } from "./golden.ts";
 
 const FIXTURES = new URL("../fixtures/tiny/", import.meta.url).pathname;
@@ -51,16 +52,18 @@ Deno.test("tiny: tokens, logits and hidden states agree with the golden values",
   });
 });
 
-Deno.test("tiny: golden tokens and logits on the emulator of Metal kernels", async () => {
-  await withTiny(EXACT, async (open) => {
-    const session = open({ kv: "f32", ctx: 128 });
-    const prompt = ids(golden, "prompt0.ids"), { vocab } = session.model.config;
-    const logits = await session.forward(prompt, "logits");
-    const last = logits.subarray((prompt.length - 1) * vocab);
-    assertClose(last, floats(golden, "prompt0.logits_q4"), { max: 2e-4, nmse: 1e-9 }, "logits");
-    await checkGreedy(session, prompt, record.prompts[0].q4, 16);
-  }, "emu");
-});
+for (const kind of KERNEL_KINDS) {
+  Deno.test(`tiny: golden tokens and logits on ${kind}`, async () => {
+    await withTiny(EXACT, async (open) => {
+      const session = open({ kv: "f32", ctx: 128 });
+      const prompt = ids(golden, "prompt0.ids"), { vocab } = session.model.config;
+      const logits = await session.forward(prompt, "logits");
+      const last = logits.subarray((prompt.length - 1) * vocab);
+      assertClose(last, floats(golden, "prompt0.logits_q4"), { max: 2e-4, nmse: 1e-9 }, "logits");
+      await checkGreedy(session, prompt, record.prompts[0].q4, kind === "emu" ? 16 : 64);
+    }, kind);
+  });
+}
 
 async function checkGreedy(
   session: Session,

@@ -6,6 +6,7 @@
 import { Device } from "../../ffi/abi/handle.ts";
 import type { LaunchForm } from "../../ffi/tape/encode.ts";
 import type { Op } from "../../kernels/define.ts";
+import { KERNEL_KINDS } from "../kernel_kinds.ts";
 import { Player } from "./arena.ts";
 
 export interface Level {
@@ -26,8 +27,8 @@ export const LEVELS: readonly Level[] = Array.from({ length: Device.count("cpu")
   };
 });
 
-/** Where .metal kernels run here: the emulator, and Apple GPUs on a Mac. */
-export const KERNEL_DEVICES: readonly Level[] = (["emu", "metal"] as const).flatMap((kind) =>
+/** Where .metal kernels run here: the emulator, and GPUs. */
+export const KERNEL_DEVICES: readonly Level[] = KERNEL_KINDS.flatMap((kind) =>
   Array.from({ length: Device.count(kind) }, (_, index): Level => {
     const one = new Player(Device.open(kind, index, 1));
     const three = new Player(Device.open(kind, index, 3));

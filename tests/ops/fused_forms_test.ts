@@ -3,8 +3,6 @@
  * every device; norm_gemv gives those of rms_norm and gemv on the CPU.
  */
 import assert from "node:assert/strict";
-import { encodeTape } from "../../ffi/tape/encode.ts";
-import { planTape } from "../../ffi/tape/plan.ts";
 import { Tape } from "../../ffi/tape/tape.ts";
 import type { Tensor } from "../../kernels/define.ts";
 import { gemv } from "../../kernels/ops/gemv/op.ts";
@@ -12,37 +10,8 @@ import { normGemv } from "../../kernels/ops/norm_gemv/op.ts";
 import { rmsNorm } from "../../kernels/ops/rms_norm/op.ts";
 import { selectTopk } from "../../kernels/ops/select_topk/op.ts";
 import { seeded } from "../random.ts";
-import { Arena } from "./arena.ts";
-import { KERNEL_DEVICES, type Level, LEVELS } from "./devices.ts";
-
-/** Plays a tape of states over the given contents; gives the bytes of each state by its name. */
-function play(level: Level, tape: Tape, given: Readonly<Record<string, ArrayBufferView>>) {
-  const arena = new Arena(level.form);
-  const bytesOf = (v: ArrayBufferView) =>
-    new Uint8Array(v.buffer as ArrayBuffer, v.byteOffset, v.byteLength);
-  const own = tape.slots.filter((slot, at) => slot.base === at);
-  const contents = own.map((slot) => {
-    arena.place(slot.name, slot.dtype, 0, slot.bytes, false, true);
-    return given[slot.name] ? bytesOf(given[slot.name]) : new Uint8Array(slot.bytes).fill(0x7f);
-  });
-  // A view has no place of its own: it is bound within that of its tensor.
-  const places = arena.bindings(level.three.memory(arena.bytes));
-  const bindings = tape.slots.map((slot, at) => {
-    const place = places[own.indexOf(tape.slots[slot.base])];
-    return slot.base === at
-      ? place
-      : { ...place, offset: place.offset + slot.offset, bytes: slot.bytes };
-  });
-  const memory = level.three.memory(arena.bytes);
-  memory.write(0, arena.image(contents) as Uint8Array<ArrayBuffer>);
-  using loaded = level.three.device.load(encodeTape(planTape(tape), level.form), bindings, null);
-  loaded.play();
-  const after = new Uint8Array(arena.bytes);
-  memory.read(0, after);
-  return Object.fromEntries(
-    arena.places.map((p) => [p.name, after.slice(p.begin, p.begin + p.bytes)]),
-  );
-}
+import { KERNEL_DEVICES, LEVELS } from "./devices.ts";
+import { playStates } from "./play_states.ts";
 
 Deno.test("forms: select_topk of parts, then of their selections, is that of the whole row", () => {
   const rows = 3, vocab = 5000, topK = 16, random = seeded(5);
@@ -69,7 +38,7 @@ Deno.test("forms: select_topk of parts, then of their selections, is that of the
         { logits: flat(partValues), from, ids: lastIds, values: lastValues },
         {},
       );
-      const after = play(level, tape, { logits });
+      const after = playStates(level, tape, { logits });
       assert.deepEqual(after["last ids"], after["whole ids"], `${level.isa}, ${parts} parts`);
       assert.deepEqual(after["last values"], after["whole values"], `${level.isa}, ${parts} parts`);
       const chosen = [
@@ -95,7 +64,7 @@ Deno.test("forms: norm_gemv has the bits of rms_norm and gemv on the CPU", () =>
     tape.emit(rmsNorm, { x, w, y: normed }, { eps });
     tape.emit(gemv, { x: normed, w0, y: apart }, { yCol: 0 });
     tape.emit(normGemv, { x, w0, wNorm: w, y: fused }, { yCol: 0, eps });
-    const after = play(level, tape, given);
+    const after = playStates(level, tape, given);
     assert.deepEqual(after.fused, after.apart, level.isa);
   }
 });

@@ -58,6 +58,14 @@ const SHAPES: Readonly<Record<string, { sizes: readonly Sizes[]; dtypes?: Dtypes
     sizes: attention.map((s) => ({ ...s, rows: 40, ctx: 100, pos: 50 })),
     dtypes: { kCache: "f16" },
   },
+  attn_merge_gate: {
+    sizes: attention.map((s) => ({
+      ...s,
+      ...split,
+      rows: 2,
+      qkvWidth: 2 * (s.qHeads + s.kvHeads) * s.headDim,
+    })),
+  },
   attn_gate: {
     sizes: attention.map((s) => ({
       ...s,
@@ -98,6 +106,30 @@ const SHAPES: Readonly<Record<string, { sizes: readonly Sizes[]; dtypes?: Dtypes
       projStride: channels + 4160,
       taps: 4,
       past: 3,
+    })),
+  },
+  gdn_prepare: {
+    sizes: GDN.map((s) => ({
+      ...s,
+      rows: 2,
+      two: 2,
+      taps: 4,
+      past: 3,
+      projStride: 16480,
+      bCol: 16384,
+      aCol: 16432,
+      eps: 1e-6,
+    })),
+  },
+  gdn_step_norm: {
+    sizes: GDN.map((s) => ({
+      ...s,
+      rows: 2,
+      two: 2,
+      headMap: 0,
+      projStride: 16480,
+      zCol: 10240,
+      eps: 1e-6,
     })),
   },
   gdn_step: { sizes: GDN.map((s) => ({ ...s, rows: 2, two: 2, headMap: 0 })) },

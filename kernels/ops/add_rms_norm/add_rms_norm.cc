@@ -19,8 +19,7 @@ LW_CPU_KERNEL(add_rms_norm) {
 		uint32_t d = 0;
 		for (; d + LANES <= dim; d += LANES) store(xr + d, load(xr + d) + load(dr + d));
 		if (d < dim) store_n(xr + d, load_n(xr + d, int(dim - d)) + load_n(dr + d, int(dim - d)), int(dim - d));
-		float scale = 1.f / std::sqrt(sum_squares(xr, dim) / float(dim) + a.eps);
-		scale_row(y + size_t(r) * dim, xr, w, scale, dim);
+		norm_row(y + size_t(r) * dim, xr, w, a.eps, dim);
 	}
 }
 

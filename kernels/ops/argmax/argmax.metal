@@ -8,7 +8,7 @@
 void argmax(device const float* logits [[buffer(0)]],
             device const uint* step [[buffer(1)]],
             device uint* picked [[buffer(2)]],
-            constant argmax_args& a [[buffer(16)]],
+            constant argmax_args& a [[buffer(24)]],
             uint3 tg [[threadgroup_position_in_grid]],
             uint tid [[thread_index_in_threadgroup]],
             uint lane [[thread_index_in_simdgroup]],

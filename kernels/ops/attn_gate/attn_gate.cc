@@ -1,7 +1,6 @@
 // o[r,h,d] *= sigmoid(qkv[r, h * 2 * headDim + headDim + d]). One task does one row and head.
 // qkv rows hold the queries and gates of all heads (a constraint of the op).
-#include "kernels/shared/vec.h"
-#include "native/cpu/kernel.h"
+#include "kernels/shared/attention.h"
 #include "native/gen/ops.h"
 
 namespace LW_CPU_NAMESPACE {
@@ -14,12 +13,7 @@ LW_CPU_KERNEL(attn_gate) {
 	const uint64_t tasks = uint64_t(a.rows) * a.q_heads;
 	for (uint64_t t = begin; t < end && t < tasks; t++) {
 		const size_t r = t / a.q_heads, h = t % a.q_heads;
-		const float* gate = qkv + r * a.qkv_width + (2 * h + 1) * dim;
-		float* ot = o + t * dim;
-		for (uint32_t d = 0; d < dim; d += LANES) {
-			const int n = dim - d < uint32_t(LANES) ? int(dim - d) : LANES;
-			store_n(ot + d, load_n(ot + d, n) * sigmoid(load_n(gate + d, n)), n);
-		}
+		attn_gate_head(o + t * dim, qkv + r * a.qkv_width + (2 * h + 1) * dim, dim);
 	}
 }
 

@@ -5,7 +5,7 @@
 [[kernel, max_total_threads_per_threadgroup(LW_THREADS_attn_gate)]]
 void attn_gate(device float* o [[buffer(0)]],
                device const float* qkv [[buffer(1)]],
-               constant attn_gate_args& a [[buffer(16)]],
+               constant attn_gate_args& a [[buffer(24)]],
                uint3 tg [[threadgroup_position_in_grid]],
                uint tid [[thread_index_in_threadgroup]]) {
 	const uint r = tg.x, width = a.q_heads * a.head_dim, e = tg.y * LW_THREADS_attn_gate + tid;

@@ -14,14 +14,7 @@ LW_CPU_KERNEL(attn_merge) {
 	const uint64_t tasks = uint64_t(a.rows) * a.q_heads;
 	for (uint64_t t = begin; t < end && t < tasks; t++) {
 		const uint64_t keys = keys_seen(pos, uint32_t(t / a.q_heads), uint64_t(a.blocks) * LW_ATTN_BLOCK);
-		float* ot = o + t * a.head_dim;
-		memset(ot, 0, size_t(a.head_dim) * sizeof(float));
-		AttnRunning running;
-		for (uint64_t b = 0; b * LW_ATTN_BLOCK < keys; b++) {
-			const uint64_t at = t * a.blocks + b;
-			attn_merge_block(ot, running, partial + at * a.head_dim, stats[at * 2], stats[at * 2 + 1], a.head_dim);
-		}
-		attn_finish(ot, running, a.head_dim);
+		attn_merge_blocks(o + t * a.head_dim, partial + t * a.blocks * a.head_dim, stats + t * a.blocks * 2, keys, a.head_dim);
 	}
 }
 

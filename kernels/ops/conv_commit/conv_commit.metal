@@ -6,7 +6,7 @@
 void conv_commit(device const float* proj [[buffer(0)]],
                  device const uint* step [[buffer(1)]],
                  device float* conv_state [[buffer(2)]],
-                 constant conv_commit_args& a [[buffer(16)]],
+                 constant conv_commit_args& a [[buffer(24)]],
                  uint3 at [[thread_position_in_grid]]) {
 	const uint n = min(step[LW_STEP_COMMITTED], a.rows);
 	if (at.x < a.channels && n > 0) keep_past(proj, conv_state, a, at.x, n);

@@ -8,7 +8,7 @@ void conv_verify(device const float* proj [[buffer(0)]],
                  device const float* w [[buffer(1)]],
                  device const float* conv_state [[buffer(2)]],
                  device float* y [[buffer(3)]],
-                 constant conv_verify_args& a [[buffer(16)]],
+                 constant conv_verify_args& a [[buffer(24)]],
                  uint3 tg [[threadgroup_position_in_grid]],
                  uint tid [[thread_index_in_threadgroup]]) {
 	const uint c = tg.x * LW_THREADS_conv_verify + tid, first = tg.y * CONV_TILE;

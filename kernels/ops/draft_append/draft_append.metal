@@ -5,7 +5,7 @@
 void draft_append(device const uint* picked [[buffer(0)]],
                   device uint* step [[buffer(1)]],
                   device uint* history [[buffer(2)]],
-                  constant draft_append_args& a [[buffer(16)]],
+                  constant draft_append_args& a [[buffer(24)]],
                   uint3 thread_at [[thread_position_in_grid]]) {
 	if (thread_at.x > 0) return;
 	const uint at = step[LW_STEP_POS] + 1 + a.index;

@@ -35,7 +35,7 @@ void embed(device const uint* history [[buffer(0)]],
            device const typename F::type* table_scales [[buffer(3), function_constant(has_table_scales)]],
            device const typename F::type* table_biases [[buffer(4), function_constant(has_table_biases)]],
            device float* y [[buffer(5)]],
-           constant embed_args& a [[buffer(16)]],
+           constant embed_args& a [[buffer(24)]],
            uint3 tg [[threadgroup_position_in_grid]],
            uint tid [[thread_index_in_threadgroup]]) {
 	const uint r = tg.x, d = (tg.y * LW_THREADS_embed + tid) * VALUES;

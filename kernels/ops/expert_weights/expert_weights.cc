@@ -1,23 +1,10 @@
 // weights[r,:] = softmax over logits[r, ids[r,:]]; an id beyond the experts has weight 0. Infinities count as the
 // greatest float, NaN as the lowest, as in router_topk. One task takes one row. topK <= 32.
-#include <cfloat>
-
-#include "kernels/shared/vec.h"
+#include "kernels/shared/router.h"
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
 
 namespace LW_CPU_NAMESPACE {
-
-namespace {
-
-constexpr uint32_t TOP_K_MAX = 32;
-
-inline float finite(float x) {
-	if (!(x >= -FLT_MAX)) return -FLT_MAX;
-	return x > FLT_MAX ? FLT_MAX : x;
-}
-
-}  // namespace
 
 LW_CPU_KERNEL(expert_weights) {
 	const auto& a = *static_cast<const expert_weights_args*>(args_);
@@ -31,7 +18,7 @@ LW_CPU_KERNEL(expert_weights) {
 		float value[TOP_K_MAX] = {}, top = -FLT_MAX, total = 0;
 		for (uint32_t i = 0; i < k; i++) {
 			if (id[i] >= a.experts) continue;
-			value[i] = finite(x[id[i]]);
+			value[i] = finite_logit(x[id[i]]);
 			top = value[i] > top ? value[i] : top;
 		}
 		for (uint32_t i = 0; i < TOP_K_MAX; i += LANES) store(value + i, exp(load(value + i) - top));

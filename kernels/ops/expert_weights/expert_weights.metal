@@ -7,7 +7,7 @@
 void expert_weights(device const float* logits [[buffer(0)]],
                     device const uint* ids [[buffer(1)]],
                     device float* weights [[buffer(2)]],
-                    constant expert_weights_args& a [[buffer(16)]],
+                    constant expert_weights_args& a [[buffer(24)]],
                     uint3 tg [[threadgroup_position_in_grid]],
                     uint lane [[thread_index_in_simdgroup]]) {
 	const uint r = tg.x;

@@ -1,7 +1,5 @@
 import { defineOp } from "../../define.ts";
-
-/** Where f32 ends: infinities count as it, NaN as its negative. */
-const F32_MAX = 3.4028234663852886e38;
+import { finiteLogit } from "../../shared/router.ts";
 
 /** What router_topk gives beside its choice, for a choice that was made elsewhere. */
 export const expertWeights = defineOp({
@@ -22,12 +20,8 @@ export const expertWeights = defineOp({
   reference: ({ logits, ids, weights }, { experts }, { rows, logitStride, topK }) => {
     for (let r = 0; r < rows; r++) {
       const x = Array.from({ length: topK }, (_, k) => {
-        const id = ids[r * topK + k], v = id < experts ? logits[r * logitStride + id] : -Infinity;
-        return Number.isNaN(v)
-          ? -F32_MAX
-          : id < experts
-          ? Math.min(Math.max(v, -F32_MAX), F32_MAX)
-          : v;
+        const id = ids[r * topK + k];
+        return id < experts ? finiteLogit(logits[r * logitStride + id]) : -Infinity;
       });
       const top = Math.max(...x);
       const terms = x.map((v) => top === -Infinity ? 0 : Math.exp(v - top));

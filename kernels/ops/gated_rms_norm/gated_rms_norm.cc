@@ -1,6 +1,6 @@
 // y[r,h,d] = o[r,h,d] / sqrt(mean_d(o[r,h,d]^2) + eps) * w[d] * silu(z), z = proj[r, zCol + h*headDim + d].
 // One task takes one head of one row.
-#include "kernels/shared/sum_squares.h"
+#include "kernels/shared/gdn_head.h"
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
 
@@ -16,16 +16,8 @@ LW_CPU_KERNEL(gated_rms_norm) {
 	const uint64_t tasks = uint64_t(a.rows) * a.v_heads;
 	for (uint32_t task = begin; task < end && task < tasks; task++) {
 		const uint32_t r = task / a.v_heads, h = task % a.v_heads;
-		const float* x = o + size_t(task) * n;
-		const float* z = proj + size_t(r) * a.proj_stride + a.z_col + size_t(h) * n;
-		float* out = y + size_t(task) * n;
-		vf scale = splat(1.f / std::sqrt(sum_squares(x, n) / float(n) + a.eps));
-		uint32_t d = 0;
-		for (; d + LANES <= n; d += LANES) store(out + d, load(x + d) * scale * load(w + d) * silu(load(z + d)));
-		if (d < n) {
-			int left = int(n - d);
-			store_n(out + d, load_n(x + d, left) * scale * load_n(w + d, left) * silu(load_n(z + d, left)), left);
-		}
+		const size_t at = size_t(task) * n;
+		gated_norm(y + at, o + at, w, proj + size_t(r) * a.proj_stride + a.z_col + size_t(h) * n, n, a.eps);
 	}
 }
 

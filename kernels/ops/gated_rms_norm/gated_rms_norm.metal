@@ -9,7 +9,7 @@ void gated_rms_norm(device const float* o [[buffer(0)]],
                     device const float* proj [[buffer(1)]],
                     device const float* w [[buffer(2)]],
                     device float* y [[buffer(3)]],
-                    constant gated_rms_norm_args& a [[buffer(16)]],
+                    constant gated_rms_norm_args& a [[buffer(24)]],
                     uint3 tg [[threadgroup_position_in_grid]],
                     uint lane [[thread_index_in_simdgroup]],
                     uint sg [[simdgroup_index_in_threadgroup]]) {
@@ -17,19 +17,6 @@ void gated_rms_norm(device const float* o [[buffer(0)]],
 	if (r >= a.rows) return;
 	if (h < a.v_heads) {
 		const size_t at = (size_t(r) * a.v_heads + h) * n;
-		device const float* x = o + at;
-		device const float* z = proj + size_t(r) * a.proj_stride + a.z_col + size_t(h) * n;
-		device float* out = y + at;
-		// The gates do not wait for the sum.
-		float held[HELD];
-		float gate[HELD];
-		for (uint m = 0; m < HELD; m++) {
-			const uint d = lane + m * SIMD;
-			gate[m] = d < n ? w[d] * silu(z[d]) : 0.0f;
-		}
-		const float scale = precise::rsqrt(hold_squares(x, n, lane, held) / float(n) + a.eps);
-		for (uint m = 0; m < HELD; m++)
-			if (lane + m * SIMD < n) out[lane + m * SIMD] = held[m] * scale * gate[m];
-		for (uint d = lane + HELD * SIMD; d < n; d += SIMD) out[d] = x[d] * scale * (w[d] * silu(z[d]));
+		gated_norm(o + at, w, proj + size_t(r) * a.proj_stride + a.z_col + size_t(h) * n, y + at, n, a.eps, lane);
 	}
 }

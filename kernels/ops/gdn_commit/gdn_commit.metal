@@ -20,7 +20,7 @@ void gdn_commit(device const float* qk [[buffer(0)]],
                 device const float* beta [[buffer(3)]],
                 device const uint* step [[buffer(4)]],
                 device float* gdn_state [[buffer(5)]],
-                constant gdn_commit_args& a [[buffer(16)]],
+                constant gdn_commit_args& a [[buffer(24)]],
                 uint3 tg [[threadgroup_position_in_grid]],
                 uint lane [[thread_index_in_simdgroup]],
                 uint sg [[simdgroup_index_in_threadgroup]]) {

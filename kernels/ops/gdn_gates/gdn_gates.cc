@@ -1,6 +1,6 @@
 // beta[r,h] = sigmoid(proj[r,bCol+h]); g[r,h] = negA[h] * softplus(proj[r,aCol+h] + dtBias[h]).
-// One task takes one row. A few values a token: scalar, so that small g keep their relative accuracy.
-#include "kernels/shared/vec.h"
+// One task takes one row.
+#include "kernels/shared/gdn_head.h"
 #include "native/cpu/kernel.h"
 #include "native/gen/ops.h"
 
@@ -15,13 +15,8 @@ LW_CPU_KERNEL(gdn_gates) {
 	auto* g = static_cast<float*>(slots[gdn_gates_slot::g]);
 	for (uint32_t r = begin; r < end && r < a.rows; r++) {
 		const float* p = proj + size_t(r) * a.proj_stride;
-		for (uint32_t h = 0; h < a.v_heads; h++) {
-			size_t at = size_t(r) * a.v_heads + h;
-			beta[at] = 1.f / (1.f + std::exp(-p[a.b_col + h]));
-			float x = p[a.a_col + h] + load_as<float>(dt_bias + h);
-			float softplus = (x > 0.f ? x : 0.f) + std::log1p(std::exp(-std::fabs(x)));
-			g[at] = load_as<float>(neg_a + h) * softplus;
-		}
+		const size_t at = size_t(r) * a.v_heads;
+		gdn_gates_of_row(p + a.b_col, p + a.a_col, neg_a, dt_bias, a.v_heads, beta + at, g + at);
 	}
 }
 

@@ -7,7 +7,7 @@ constant constexpr uint HEADS = LW_THREADS_gdn_qk_norm / SIMD;
 [[kernel, max_total_threads_per_threadgroup(LW_THREADS_gdn_qk_norm)]]
 void gdn_qk_norm(device const float* conv [[buffer(0)]],
                  device float* qk [[buffer(1)]],
-                 constant gdn_qk_norm_args& a [[buffer(16)]],
+                 constant gdn_qk_norm_args& a [[buffer(24)]],
                  uint3 tg [[threadgroup_position_in_grid]],
                  uint lane [[thread_index_in_simdgroup]],
                  uint sg [[simdgroup_index_in_threadgroup]]) {
@@ -17,8 +17,7 @@ void gdn_qk_norm(device const float* conv [[buffer(0)]],
 		device const float* x = conv + size_t(r) * a.channels + size_t(h) * n;
 		device float* y = qk + (size_t(r) * heads + h) * n;
 		float held[HELD];
-		float scale = precise::rsqrt(hold_squares(x, n, lane, held) + a.eps);
-		if (h < a.k_heads) scale *= 1.0f / precise::sqrt(float(n));
+		const float scale = unit_scale(hold_squares(x, n, lane, held), a.eps, h < a.k_heads, n);
 		for (uint m = 0; m < HELD; m++)
 			if (lane + m * SIMD < n) y[lane + m * SIMD] = held[m] * scale;
 		for (uint d = lane + HELD * SIMD; d < n; d += SIMD) y[d] = x[d] * scale;

@@ -17,7 +17,7 @@ void gdn_verify(device const float* qk [[buffer(0)]],
                 device const float* beta [[buffer(3)]],
                 device const float* gdn_state [[buffer(4)]],
                 device float* o [[buffer(5)]],
-                constant gdn_verify_args& a [[buffer(16)]],
+                constant gdn_verify_args& a [[buffer(24)]],
                 uint3 tg [[threadgroup_position_in_grid]],
                 uint lane [[thread_index_in_simdgroup]],
                 uint sg [[simdgroup_index_in_threadgroup]]) {

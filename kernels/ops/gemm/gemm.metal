@@ -42,7 +42,7 @@ void gemm(device const float* x [[buffer(0)]],
           device const typename F::type* w3_scales [[buffer(11), function_constant(has_w3_scales)]],
           device const typename F::type* w3_biases [[buffer(12), function_constant(has_w3_biases)]],
           device float* y [[buffer(13)]],
-          constant gemm_args& a [[buffer(16)]],
+          constant gemm_args& a [[buffer(24)]],
           uint3 tg [[threadgroup_position_in_grid]],
           uint tid [[thread_index_in_threadgroup]],
           uint sg [[simdgroup_index_in_threadgroup]]) {

@@ -14,8 +14,8 @@ static void gemv(const gemv_args& a, void* const* slots, uint32_t group, uint32_
 	auto* y = static_cast<float*>(slots[gemv_slot::y]);
 	const ConcatenatedWeights w(slots + gemv_slot::w0, a.out0, a.out1, a.out2, a.out3);
 	gemv_tasks(
-	    D(a.in_dim, group), w, a.rows, [&](uint32_t r) { return x + size_t(r) * a.in_dim; }, y + a.y_col, a.y_stride, begin,
-	    end, scratch);
+	    D(a.in_dim, group), w, a.rows, [&](uint32_t r) { return x + size_t(r) * a.in_dim; },
+	    StoreResults{y + a.y_col, a.y_stride}, begin, end, scratch);
 }
 
 #define LW_VARIANT(v) \

@@ -1,13 +1,6 @@
 // y[r, y_col + o] = sum_i x[r,i] * w[o,i] for rows <= 16, o over w0 | w1 | w2 | w3.
-// A threadgroup does a tile of TILE columns, each of its simdgroups COLUMNS of them, for a chunk of up to ROWS rows.
-// Every weight has tiles of its own: the list of tiles is that of w0, then of w1, w2, w3, and chunks of one tile are
-// neighbours in the grid, so that its weights are read from memory once. Four rows are what registers hold (about
-// 16 sums, 16 dots of a group, 16 codes and 16 words of weights a lane) without fewer threadgroups at a time.
-// No threadgroup memory.
-#include "kernels/shared/metal/dot.h"
-
-constant constexpr uint TILE = COLUMNS * (LW_THREADS_gemv / SIMD);
-constant constexpr uint ROWS = 4;
+// Every weight has tiles of its own: the list of tiles is that of w0, then of w1, w2, w3. No threadgroup memory.
+#include "kernels/shared/metal/gemv.h"
 
 constant bool has_w0_scales [[function_constant(2)]];
 constant bool has_w0_biases [[function_constant(3)]];
@@ -20,21 +13,6 @@ constant bool has_w2_biases [[function_constant(9)]];
 constant bool has_w3 [[function_constant(10)]];
 constant bool has_w3_scales [[function_constant(11)]];
 constant bool has_w3_biases [[function_constant(12)]];
-
-inline uint tiles_of(uint out) { return (out + TILE - 1) / TILE; }
-
-// R rows of x against rows 0..last of w; y: the first of its columns in the first of its rows.
-template <uint R, typename F>
-inline void multiply(thread const WeightRow<F>& w, uint last, device const float* x, uint in_dim, device float* y,
-                     uint y_stride, uint lane) {
-	// Values that sum_lanes takes: a power of two.
-	constexpr uint N = COLUMNS * (R == 3 ? 4 : R);
-	float sums[N] = {};
-	add_lane_dots<R>(w, last, x, in_dim, lane, sums);
-	const float sum = sum_lanes<N>(sums, lane);
-	const uint i = lane / (SIMD / N), r = i / COLUMNS, c = i % COLUMNS;
-	if (lane % (SIMD / N) == 0 && r < R && c <= last) y[size_t(r) * y_stride + c] = sum;
-}
 
 template <typename F>
 [[kernel, max_total_threads_per_threadgroup(LW_THREADS_gemv)]]
@@ -52,14 +30,12 @@ void gemv(device const float* x [[buffer(0)]],
           device const typename F::type* w3_scales [[buffer(11), function_constant(has_w3_scales)]],
           device const typename F::type* w3_biases [[buffer(12), function_constant(has_w3_biases)]],
           device float* y [[buffer(13)]],
-          constant gemv_args& a [[buffer(16)]],
+          constant gemv_args& a [[buffer(24)]],
           uint3 tg [[threadgroup_position_in_grid]],
           uint lane [[thread_index_in_simdgroup]],
           uint sg [[simdgroup_index_in_threadgroup]]) {
-	// As even as can be: 5 rows are 3 and 2.
-	const uint chunks = (a.rows + ROWS - 1) / ROWS, per_chunk = (a.rows + chunks - 1) / chunks;
-	const uint first_row = tg.x % chunks * per_chunk;
-	uint tile = tg.x / chunks;
+	const TileChunk chunk = tile_chunk(tg.x, a.rows);
+	uint tile = chunk.tile;
 
 	WeightRow<F> w;
 	w.values = w0;
@@ -99,16 +75,11 @@ void gemv(device const float* x [[buffer(0)]],
 		}
 	}
 	const uint o = tile * TILE + sg * COLUMNS;
-	if (o >= out || first_row >= a.rows) return;
+	if (o >= out || chunk.rows == 0) return;
 
 	move_rows(w, o, a.in_dim);
-	const uint last = out - o - 1, rows = min(per_chunk, a.rows - first_row);
-	device const float* xr = x + first_row * a.in_dim;
-	device float* yr = y + size_t(first_row) * a.y_stride + a.y_col + column + o;
-	if (rows == 1) multiply<1>(w, last, xr, a.in_dim, yr, a.y_stride, lane);
-	else if (rows == 2) multiply<2>(w, last, xr, a.in_dim, yr, a.y_stride, lane);
-	else if (rows == 3) multiply<3>(w, last, xr, a.in_dim, yr, a.y_stride, lane);
-	else multiply<4>(w, last, xr, a.in_dim, yr, a.y_stride, lane);
+	multiply_chunk<false>(w, out - o - 1, x + chunk.first * a.in_dim, chunk.rows, a.in_dim,
+	                      y + size_t(chunk.first) * a.y_stride + a.y_col + column + o, a.y_stride, lane);
 }
 
 #define X(v) LW_KERNEL(gemv__##v, gemv<format::v>)

@@ -17,7 +17,7 @@ static void gemv_act8(const gemv_act8_args& a, void* const* slots, uint32_t grou
 	const auto activation = [&](uint32_t r) {
 		return Act8Row{codes + size_t(r) * a.in_dim, scales + size_t(r) * a.groups, sums + size_t(r) * a.groups};
 	};
-	gemv_tasks(D(a.in_dim, group), w, a.rows, activation, y + a.y_col, a.y_stride, begin, end, scratch);
+	gemv_tasks(D(a.in_dim, group), w, a.rows, activation, StoreResults{y + a.y_col, a.y_stride}, begin, end, scratch);
 }
 
 #define LW_VARIANT(v) \

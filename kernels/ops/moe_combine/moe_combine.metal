@@ -8,7 +8,7 @@ constant constexpr uint COLUMNS = 4 * LW_THREADS_moe_combine;
 void moe_combine(device const float* d [[buffer(0)]],
                  device const float* weights [[buffer(1)]],
                  device float* y [[buffer(2)]],
-                 constant moe_combine_args& a [[buffer(16)]],
+                 constant moe_combine_args& a [[buffer(24)]],
                  uint3 tg [[threadgroup_position_in_grid]],
                  uint tid [[thread_index_in_threadgroup]]) {
 	if (tg.y >= a.rows) return;

@@ -2,7 +2,7 @@
 // A threadgroup does COLUMNS of d for one row: its simdgroups share out the row's experts, k = sg, sg + simdgroups, ...
 // ascending, each lane sums its parts of all of them, and the sums of the simdgroups are added in their order.
 // Threadgroup memory: 4 * COLUMNS bytes a simdgroup.
-#include "kernels/shared/metal/dot.h"
+#include "kernels/shared/metal/expert_columns.h"
 
 constant constexpr uint SIMDGROUPS = LW_THREADS_moe_down / SIMD;
 
@@ -18,7 +18,7 @@ void moe_down(device const float* h [[buffer(0)]],
               device const typename F::type* down_scales [[buffer(4), function_constant(has_down_scales)]],
               device const typename F::type* down_biases [[buffer(5), function_constant(has_down_biases)]],
               device float* y [[buffer(6)]],
-              constant moe_down_args& a [[buffer(16)]],
+              constant moe_down_args& a [[buffer(24)]],
               uint3 tg [[threadgroup_position_in_grid]],
               uint tid [[thread_index_in_threadgroup]],
               uint lane [[thread_index_in_simdgroup]],
@@ -39,22 +39,11 @@ void moe_down(device const float* h [[buffer(0)]],
 		if (has_down_scales) w.scales = down_scales;
 		if (has_down_biases) w.biases = down_biases;
 		move_rows(w, size_t(expert) * a.dim + d, a.ffn);
-		float dots[COLUMNS] = {};
-		add_lane_dots<1>(w, last, h + size_t(pair) * a.ffn, a.ffn, lane, dots);
-		const float weight = weights[pair];
-		LW_UNROLL
-		for (uint c = 0; c < COLUMNS; c++) sums[c] = fma(weight, dots[c], sums[c]);
+		add_weighed_dots(w, last, h + size_t(pair) * a.ffn, a.ffn, weights[pair], lane, sums);
 	}
 
-	const float sum = sum_lanes<COLUMNS>(sums, lane);
-	if (lane % (SIMD / COLUMNS) == 0) parts[sg * COLUMNS + lane / (SIMD / COLUMNS)] = sum;
-	threadgroup_barrier(mem_flags::mem_threadgroup);
-	if (tid < COLUMNS && tid <= last) {
-		float total = parts[tid];
-		LW_UNROLL
-		for (uint s = 1; s < SIMDGROUPS; s++) total += parts[s * COLUMNS + tid];
-		y[size_t(row) * a.dim + d + tid] = total;
-	}
+	const float total = sum_simdgroups<SIMDGROUPS>(sums, parts, tid, lane, sg);
+	if (tid < COLUMNS && tid <= last) y[size_t(row) * a.dim + d + tid] = total;
 }
 
 #define X(v) LW_KERNEL(moe_down__##v, moe_down<format::v>)

@@ -10,10 +10,11 @@ namespace LW_CPU_NAMESPACE {
 template <class D>
 static void moe_gate_up(const moe_gate_up_args& a, void* const* slots, uint32_t group, uint32_t begin, uint32_t end, void* scratch) {
 	const auto* x = static_cast<const float*>(slots[moe_gate_up_slot::x]);
-	const ExpertUpSizes sizes{a.rows * a.top_k, a.top_k, a.experts, a.gate_rows, a.up_rows, a.gate_row, a.up_row, a.ffn};
+	const auto* ids = static_cast<const uint32_t*>(slots[moe_gate_up_slot::ids]);
+	const IndexedUpRows w{first_row(slots + moe_gate_up_slot::gate), first_row(slots + moe_gate_up_slot::up), ids, a.experts,
+	                      a.gate_rows, a.up_rows, a.gate_row, a.up_row};
 	expert_gate_up(
-	    D(a.in_dim, group), sizes, first_row(slots + moe_gate_up_slot::gate), first_row(slots + moe_gate_up_slot::up),
-	    static_cast<const uint32_t*>(slots[moe_gate_up_slot::ids]), [&](uint32_t r) { return x + size_t(r) * a.in_dim; },
+	    D(a.in_dim, group), ExpertUpSizes{a.rows, a.top_k, a.ffn}, w, [&](uint32_t r) { return x + size_t(r) * a.in_dim; },
 	    static_cast<float*>(slots[moe_gate_up_slot::h]), begin, end, scratch);
 }
 

@@ -1,7 +1,7 @@
 // h[r,k,j] = silu(gate[e, gate_row + j] . x[r]) * (up[e, up_row + j] . x[r]), e = ids[r,k]; zeros for an expert outside.
 // A threadgroup does COLUMNS of j for one pair (r,k): its first simdgroup the products with gate, its second those
 // with up. So all experts of all rows run side by side. Threadgroup memory: 4 * COLUMNS bytes.
-#include "kernels/shared/metal/dot.h"
+#include "kernels/shared/metal/expert_columns.h"
 
 constant bool has_gate_scales [[function_constant(3)]];
 constant bool has_gate_biases [[function_constant(4)]];
@@ -19,7 +19,7 @@ void moe_gate_up(device const float* x [[buffer(0)]],
                  device const typename F::type* up_scales [[buffer(6), function_constant(has_up_scales)]],
                  device const typename F::type* up_biases [[buffer(7), function_constant(has_up_biases)]],
                  device float* h [[buffer(8)]],
-                 constant moe_gate_up_args& a [[buffer(16)]],
+                 constant moe_gate_up_args& a [[buffer(24)]],
                  uint3 tg [[threadgroup_position_in_grid]],
                  uint tid [[thread_index_in_threadgroup]],
                  uint lane [[thread_index_in_simdgroup]],
@@ -46,13 +46,7 @@ void moe_gate_up(device const float* x [[buffer(0)]],
 	move_rows(w, size_t(expert) * (is_up ? a.up_rows : a.gate_rows) + (is_up ? a.up_row : a.gate_row) + j, a.in_dim);
 	float sums[COLUMNS] = {};
 	add_lane_dots<1>(w, last, x + pair / a.top_k * a.in_dim, a.in_dim, lane, sums);
-	const float sum = sum_lanes<COLUMNS>(sums, lane);
-
-	const uint c = lane / (SIMD / COLUMNS);
-	const bool owner = lane % (SIMD / COLUMNS) == 0;
-	if (is_up && owner) ups[c] = sum;
-	threadgroup_barrier(mem_flags::mem_threadgroup);
-	if (!is_up && owner && c <= last) to[c] = silu(sum) * ups[c];
+	store_silu_products(sum_lanes<COLUMNS>(sums, lane), is_up, ups, last, to, lane);
 }
 
 #define X(v) LW_KERNEL(moe_gate_up__##v, moe_gate_up<format::v>)

@@ -16,10 +16,10 @@ static void moe_gate_up_act8(const moe_gate_up_act8_args& a, void* const* slots,
 	const auto activation = [&](uint32_t r) {
 		return Act8Row{codes + size_t(r) * a.in_dim, scales + size_t(r) * a.groups, sums + size_t(r) * a.groups};
 	};
-	const ExpertUpSizes sizes{a.rows * a.top_k, a.top_k, a.experts, a.gate_rows, a.up_rows, a.gate_row, a.up_row, a.ffn};
-	expert_gate_up(D(a.in_dim, group), sizes, first_row(slots + moe_gate_up_act8_slot::gate),
-	               first_row(slots + moe_gate_up_act8_slot::up),
-	               static_cast<const uint32_t*>(slots[moe_gate_up_act8_slot::ids]), activation,
+	const auto* ids = static_cast<const uint32_t*>(slots[moe_gate_up_act8_slot::ids]);
+	const IndexedUpRows w{first_row(slots + moe_gate_up_act8_slot::gate), first_row(slots + moe_gate_up_act8_slot::up), ids,
+	                      a.experts, a.gate_rows, a.up_rows, a.gate_row, a.up_row};
+	expert_gate_up(D(a.in_dim, group), ExpertUpSizes{a.rows, a.top_k, a.ffn}, w, activation,
 	               static_cast<float*>(slots[moe_gate_up_act8_slot::h]), begin, end, scratch);
 }
 

@@ -8,7 +8,7 @@ constant constexpr uint COLUMNS = 4 * LW_THREADS_moe_shared_add;
 void moe_shared_add(device float* moe [[buffer(0)]],
                     device const float* shared [[buffer(1)]],
                     device const float* logits [[buffer(2)]],
-                    constant moe_shared_add_args& a [[buffer(16)]],
+                    constant moe_shared_add_args& a [[buffer(24)]],
                     uint3 tg [[threadgroup_position_in_grid]],
                     uint tid [[thread_index_in_threadgroup]]) {
 	if (tg.y >= a.rows) return;

@@ -26,7 +26,7 @@ inline uint lanes_alike(uint run) {
 void moe_sort(device const uint* ids [[buffer(0)]],
               device uint* order [[buffer(1)]],
               device uint* offsets [[buffer(2)]],
-              constant moe_sort_args& a [[buffer(16)]],
+              constant moe_sort_args& a [[buffer(24)]],
               uint tid [[thread_index_in_threadgroup]],
               uint lane [[thread_index_in_simdgroup]],
               uint sg [[simdgroup_index_in_threadgroup]]) {

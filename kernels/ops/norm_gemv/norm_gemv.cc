@@ -20,11 +20,10 @@ static void norm_gemv(const norm_gemv_args& a, void* const* slots, uint32_t grou
 	// One row, behind the prepared ones.
 	float* normed = reinterpret_cast<float*>(static_cast<char*>(scratch) + a.rows * d.prepared_bytes());
 	const auto norm = [&](uint32_t r) {
-		const float* row = x + size_t(r) * a.in_dim;
-		scale_row(normed, row, w_norm, 1.f / std::sqrt(sum_squares(row, a.in_dim) / float(a.in_dim) + a.eps), a.in_dim);
+		norm_row(normed, x + size_t(r) * a.in_dim, w_norm, a.eps, a.in_dim);
 		return normed;
 	};
-	gemv_tasks(d, w, a.rows, norm, y + a.y_col, a.y_stride, begin, end, scratch);
+	gemv_tasks(d, w, a.rows, norm, StoreResults{y + a.y_col, a.y_stride}, begin, end, scratch);
 }
 
 #define LW_VARIANT(v) \

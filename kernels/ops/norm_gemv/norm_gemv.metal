@@ -1,11 +1,7 @@
 // y[r, y_col + o] = sum_i x[r,i] * inverse[r] * w_norm[i] * w[o,i] for rows <= 16, o over w0 | w1 | w2 | w3, with
-// inverse[r] = 1 / sqrt(mean_i(x[r,i]^2) + eps). Work is shared out as in gemv: a threadgroup does a tile of TILE columns
-// for a chunk of up to ROWS rows. A simdgroup reads whole rows of x for its dots, so the squares cost it no read: it sums
-// them beside, and multiplies by the inverse at the end. No threadgroup memory.
-#include "kernels/shared/metal/dot.h"
-
-constant constexpr uint TILE = COLUMNS * (LW_THREADS_norm_gemv / SIMD);
-constant constexpr uint ROWS = 4;
+// inverse[r] = 1 / sqrt(mean_i(x[r,i]^2) + eps). Work is shared out as in gemv. No threadgroup memory.
+#include "kernels/shared/metal/gemv.h"
+#include "kernels/shared/metal/weighed_rows.h"
 
 constant bool has_w0_scales [[function_constant(2)]];
 constant bool has_w0_biases [[function_constant(3)]];
@@ -19,49 +15,20 @@ constant bool has_w3 [[function_constant(10)]];
 constant bool has_w3_scales [[function_constant(11)]];
 constant bool has_w3_biases [[function_constant(12)]];
 
-inline uint tiles_of(uint out) { return (out + TILE - 1) / TILE; }
-
-// R rows of x times w_norm as a dot reads them; squares[r] gets what this lane reads of row r.
-template <uint R>
-struct WeighedRows {
-	device const float* x;
-	device const float* w_norm;
-	uint in_dim;
-	float squares[R];
-	inline float4 four(uint r, uint k) {
-		return weigh(r, *(device const float4*)(x + r * in_dim + k), *(device const float4*)(w_norm + k));
-	}
-	inline float4 any_four(uint r, uint k) {
-		return weigh(r, load_part(x + r * in_dim + k, in_dim - k), load_part(w_norm + k, in_dim - k));
-	}
-	inline float4 weigh(uint r, float4 v, float4 w) {
-		float s = fma(v.x, v.x, squares[r]);
-		s = fma(v.y, v.y, s);
-		s = fma(v.z, v.z, s);
-		squares[r] = fma(v.w, v.w, s);
-		return v * w;
-	}
-};
-
 // R rows of x against rows 0..last of w; y: the first of its columns in the first of its rows.
 template <uint R, typename F>
-inline void multiply(thread const WeightRow<F>& w, uint last, device const float* x, device const float* w_norm, float eps,
-                     uint in_dim, device float* y, uint y_stride, uint lane) {
-	// Values that sum_lanes takes: a power of two.
-	constexpr uint N = COLUMNS * (R == 3 ? 4 : R);
-	float sums[N] = {};
+inline void multiply_normed(thread const WeightRow<F>& w, uint last, device const float* x, device const float* w_norm, float eps,
+                            uint in_dim, device float* y, uint y_stride, uint lane) {
 	WeighedRows<R> rows = {x, w_norm, in_dim, {}};
-	add_lane_dots_of<R>(w, last, rows, in_dim, lane, sums);
-	const float sum = sum_lanes<N>(sums, lane);
-	const uint i = lane / (SIMD / N), r = i / COLUMNS, c = i % COLUMNS;
-	float squares = 0.0f;
+	const float sum = tile_sum<R>(w, last, rows, in_dim, lane);
+	const uint r = LaneSum<R>::row(lane);
+	float inverse = 0.0f;
 	LW_UNROLL
 	for (uint k = 0; k < R; k++) {
-		const float all = simd_sum(rows.squares[k]);
-		squares = k == r ? all : squares;
+		const float of_row = inverse_norm(rows.squares[k], in_dim, eps);
+		inverse = k == r ? of_row : inverse;
 	}
-	const float inverse = precise::rsqrt(squares / float(in_dim) + eps);
-	if (lane % (SIMD / N) == 0 && r < R && c <= last) y[size_t(r) * y_stride + c] = sum * inverse;
+	if (LaneSum<R>::owner(lane, last)) y[size_t(r) * y_stride + LaneSum<R>::column(lane)] = sum * inverse;
 }
 
 template <typename F>
@@ -81,14 +48,12 @@ void norm_gemv(device const float* x [[buffer(0)]],
                device const typename F::type* w3_biases [[buffer(12), function_constant(has_w3_biases)]],
                device const float* w_norm [[buffer(13)]],
                device float* y [[buffer(14)]],
-               constant norm_gemv_args& a [[buffer(16)]],
+               constant norm_gemv_args& a [[buffer(24)]],
                uint3 tg [[threadgroup_position_in_grid]],
                uint lane [[thread_index_in_simdgroup]],
                uint sg [[simdgroup_index_in_threadgroup]]) {
-	// As even as can be: 5 rows are 3 and 2.
-	const uint chunks = (a.rows + ROWS - 1) / ROWS, per_chunk = (a.rows + chunks - 1) / chunks;
-	const uint first_row = tg.x % chunks * per_chunk;
-	uint tile = tg.x / chunks;
+	const TileChunk chunk = tile_chunk(tg.x, a.rows);
+	uint tile = chunk.tile;
 
 	WeightRow<F> w;
 	w.values = w0;
@@ -128,16 +93,16 @@ void norm_gemv(device const float* x [[buffer(0)]],
 		}
 	}
 	const uint o = tile * TILE + sg * COLUMNS;
-	if (o >= out || first_row >= a.rows) return;
+	if (o >= out || chunk.rows == 0) return;
 
 	move_rows(w, o, a.in_dim);
-	const uint last = out - o - 1, rows = min(per_chunk, a.rows - first_row);
-	device const float* xr = x + first_row * a.in_dim;
-	device float* yr = y + size_t(first_row) * a.y_stride + a.y_col + column + o;
-	if (rows == 1) multiply<1>(w, last, xr, w_norm, a.eps, a.in_dim, yr, a.y_stride, lane);
-	else if (rows == 2) multiply<2>(w, last, xr, w_norm, a.eps, a.in_dim, yr, a.y_stride, lane);
-	else if (rows == 3) multiply<3>(w, last, xr, w_norm, a.eps, a.in_dim, yr, a.y_stride, lane);
-	else multiply<4>(w, last, xr, w_norm, a.eps, a.in_dim, yr, a.y_stride, lane);
+	const uint last = out - o - 1, rows = chunk.rows;
+	device const float* xr = x + chunk.first * a.in_dim;
+	device float* yr = y + size_t(chunk.first) * a.y_stride + a.y_col + column + o;
+	if (rows == 1) multiply_normed<1>(w, last, xr, w_norm, a.eps, a.in_dim, yr, a.y_stride, lane);
+	else if (rows == 2) multiply_normed<2>(w, last, xr, w_norm, a.eps, a.in_dim, yr, a.y_stride, lane);
+	else if (rows == 3) multiply_normed<3>(w, last, xr, w_norm, a.eps, a.in_dim, yr, a.y_stride, lane);
+	else multiply_normed<4>(w, last, xr, w_norm, a.eps, a.in_dim, yr, a.y_stride, lane);
 }
 
 #define X(v) LW_KERNEL(norm_gemv__##v, norm_gemv<format::v>)

@@ -5,17 +5,13 @@
 
 namespace LW_CPU_NAMESPACE {
 
-static void norm_half(float* y, const float* x, const float* w, uint32_t dim, float eps) {
-	scale_row(y, x, w, 1.f / std::sqrt(sum_squares(x, dim) / float(dim) + eps), dim);
-}
-
 LW_CPU_KERNEL(norm_pair) {
 	const auto& a = *static_cast<const norm_pair_args*>(args_);
 	const auto at = [&](int slot) { return static_cast<const float*>(slots[slot]); };
 	for (uint32_t r = begin; r < end && r < a.rows; r++) {
 		float* y = static_cast<float*>(slots[norm_pair_slot::y]) + size_t(r) * a.two_dim;
-		norm_half(y, at(norm_pair_slot::a) + size_t(r) * a.dim, at(norm_pair_slot::w_a), a.dim, a.eps);
-		norm_half(y + a.dim, at(norm_pair_slot::b) + size_t(r) * a.dim, at(norm_pair_slot::w_b), a.dim, a.eps);
+		norm_row(y, at(norm_pair_slot::a) + size_t(r) * a.dim, at(norm_pair_slot::w_a), a.eps, a.dim);
+		norm_row(y + a.dim, at(norm_pair_slot::b) + size_t(r) * a.dim, at(norm_pair_slot::w_b), a.eps, a.dim);
 	}
 }
 

@@ -20,7 +20,7 @@ struct RowScratch {
 };
 
 static void norm_rope(const float* x, const float* w, float eps, uint32_t dim, uint32_t half, const RowScratch& s, float* y) {
-	scale_row(y, x, w, 1.f / std::sqrt(sum_squares(x, dim) / float(dim) + eps), dim);
+	norm_row(y, x, w, eps, dim);
 	for (uint32_t j = 0; j < half; j += LANES) {
 		const int n = half - j < uint32_t(LANES) ? int(half - j) : LANES;
 		vf a = load_n(y + j, n), b = load_n(y + j + half, n), c = load_n(s.cosines + j, n), i = load_n(s.sines + j, n);

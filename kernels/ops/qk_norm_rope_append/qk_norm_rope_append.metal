@@ -42,7 +42,7 @@ void qk_norm_rope_append(device const float* qkv [[buffer(0)]],
                          device float* q [[buffer(5)]],
                          device uchar* k_cache [[buffer(6)]],
                          device uchar* v_cache [[buffer(7)]],
-                         constant qk_norm_rope_append_args& a [[buffer(16)]],
+                         constant qk_norm_rope_append_args& a [[buffer(24)]],
                          uint3 tg [[threadgroup_position_in_grid]],
                          uint lane [[thread_index_in_simdgroup]],
                          uint sg [[simdgroup_index_in_threadgroup]]) {

@@ -33,7 +33,7 @@ void quantize_affine(device const E* x [[buffer(0)]],
                      device uint* w [[buffer(1)]],
                      device typename F::type* w_scales [[buffer(2)]],
                      device typename F::type* w_biases [[buffer(3)]],
-                     constant quantize_affine_args& a [[buffer(16)]],
+                     constant quantize_affine_args& a [[buffer(24)]],
                      uint3 tg [[threadgroup_position_in_grid]],
                      uint tid [[thread_index_in_threadgroup]]) {
 	typedef typename F::type S;

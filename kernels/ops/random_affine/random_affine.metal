@@ -21,7 +21,7 @@ template <typename F>
 void random_affine(device uint* w [[buffer(0)]],
                    device typename F::type* w_scales [[buffer(1)]],
                    device typename F::type* w_biases [[buffer(2)]],
-                   constant random_affine_args& a [[buffer(16)]],
+                   constant random_affine_args& a [[buffer(24)]],
                    uint3 tg [[threadgroup_position_in_grid]],
                    uint tid [[thread_index_in_threadgroup]]) {
 	typedef typename F::type S;

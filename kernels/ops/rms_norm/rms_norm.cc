@@ -11,11 +11,8 @@ LW_CPU_KERNEL(rms_norm) {
 	const auto* w = static_cast<const float*>(slots[rms_norm_slot::w]);
 	auto* y = static_cast<float*>(slots[rms_norm_slot::y]);
 	const uint32_t dim = a.dim;
-	for (uint32_t r = begin; r < end && r < a.rows; r++) {
-		const float* xr = x + size_t(r) * dim;
-		float scale = 1.f / std::sqrt(sum_squares(xr, dim) / float(dim) + a.eps);
-		scale_row(y + size_t(r) * dim, xr, w, scale, dim);
-	}
+	for (uint32_t r = begin; r < end && r < a.rows; r++)
+		norm_row(y + size_t(r) * dim, x + size_t(r) * dim, w, a.eps, dim);
 }
 
 }  // namespace LW_CPU_NAMESPACE

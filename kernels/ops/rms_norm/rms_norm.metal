@@ -6,7 +6,7 @@
 void rms_norm(device const float* x [[buffer(0)]],
               device const float* w [[buffer(1)]],
               device float* y [[buffer(2)]],
-              constant rms_norm_args& a [[buffer(16)]],
+              constant rms_norm_args& a [[buffer(24)]],
               uint3 tg [[threadgroup_position_in_grid]],
               uint tid [[thread_index_in_threadgroup]],
               uint lane [[thread_index_in_simdgroup]],

@@ -11,7 +11,7 @@ static_assert(LW_THREADS_spec_accept == SIMD, "a token a lane, rows is at most 1
 void spec_accept(device const uint* picked [[buffer(0)]],
                  device uint* step [[buffer(1)]],
                  device uint* history [[buffer(2)]],
-                 constant spec_accept_args& a [[buffer(16)]],
+                 constant spec_accept_args& a [[buffer(24)]],
                  uint3 tg [[threadgroup_position_in_grid]],
                  uint lane [[thread_index_in_simdgroup]]) {
 	if (tg.x > 0 || a.rows == 0) return;

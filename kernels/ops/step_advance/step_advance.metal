@@ -9,7 +9,7 @@ static_assert(LW_STOPS_MAX <= LW_THREADS_step_advance, "a stop id a lane");
 void step_advance(device const uint* picked [[buffer(0)]],
                   device uint* step [[buffer(1)]],
                   device uint* history [[buffer(2)]],
-                  constant step_advance_args& a [[buffer(16)]],
+                  constant step_advance_args& a [[buffer(24)]],
                   uint3 tg [[threadgroup_position_in_grid]],
                   uint tid [[thread_index_in_threadgroup]]) {
 	if (tg.x > 0) return;

@@ -7,7 +7,7 @@ constant constexpr uint VECTORS = 4;  // of 4 words, a thread
 [[kernel, max_total_threads_per_threadgroup(LW_THREADS_stream_copy)]]
 void stream_copy(device const uint* x [[buffer(0)]],
                  device uint* y [[buffer(1)]],
-                 constant stream_copy_args& a [[buffer(16)]],
+                 constant stream_copy_args& a [[buffer(24)]],
                  uint3 tg [[threadgroup_position_in_grid]],
                  uint tid [[thread_index_in_threadgroup]]) {
 	const ulong words = ulong(a.blocks) * a.dim, vectors = words / 4;

@@ -8,7 +8,7 @@ constant constexpr uint VECTORS = 4;  // of 4 words, a thread
 [[kernel, max_total_threads_per_threadgroup(LW_THREADS_stream_read)]]
 void stream_read(device const uint* x [[buffer(0)]],
                  device uint* y [[buffer(1)]],
-                 constant stream_read_args& a [[buffer(16)]],
+                 constant stream_read_args& a [[buffer(24)]],
                  uint3 tg [[threadgroup_position_in_grid]],
                  uint tid [[thread_index_in_threadgroup]],
                  uint lane [[thread_index_in_simdgroup]],

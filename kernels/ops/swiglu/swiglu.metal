@@ -7,7 +7,7 @@ constant constexpr uint COLUMNS = 4 * LW_THREADS_swiglu;
 [[kernel, max_total_threads_per_threadgroup(LW_THREADS_swiglu)]]
 void swiglu(device const float* gu [[buffer(0)]],
             device float* h [[buffer(1)]],
-            constant swiglu_args& a [[buffer(16)]],
+            constant swiglu_args& a [[buffer(24)]],
             uint3 tg [[threadgroup_position_in_grid]],
             uint tid [[thread_index_in_threadgroup]]) {
 	if (tg.y >= a.rows) return;

@@ -15,12 +15,6 @@ using namespace metal;
 
 constant constexpr uint SIMD = 32;
 
-// Programmatic dependent launch exists on CUDA alone (its shim defines both).
-#ifndef LW_TRANSLATED
-inline void grid_dep_launch() {}
-inline void grid_dep_wait() {}
-#endif
-
 inline float silu(float x) { return x / (1.0f + precise::exp(-x)); }
 inline float sigmoid(float x) { return 1.0f / (1.0f + precise::exp(-x)); }
 

@@ -1,5 +1,5 @@
-// The causal depthwise convolution of conv_silu, which conv_verify must repeat bit by bit, and what conv_silu and
-// conv_commit keep of it: u is the 3 rows of convState followed by the first `channels` columns of proj.
+// The causal depthwise convolution of conv_silu, which conv_verify and gdn_prepare must repeat bit by bit, and what
+// conv_silu and conv_commit keep of it: u is the 3 rows of convState followed by the first `channels` columns of proj.
 // taps is 4, past is 3.
 #pragma once
 #include "kernels/shared/metal/base.h"
@@ -7,6 +7,14 @@
 constant constexpr uint CONV_TILE = 16;  // op.ts counts threadgroups by it
 constant constexpr uint PAST = 3;
 constant constexpr uint AHEAD = 4;  // rows that are loaded at a time
+
+// silu(sum_j taps[j] * u_j)
+inline float convolved(float4 taps, float u0, float u1, float u2, float u3) {
+	float sum = taps.x * u0;
+	sum = fma(taps.y, u1, sum);
+	sum = fma(taps.z, u2, sum);
+	return silu(fma(taps.w, u3, sum));
+}
 
 // y[t,c] = silu(sum_j w[c,j] * u[t+j,c]) for channel c, rows first .. first+CONV_TILE-1. The first tile alone reads
 // the state.
@@ -25,11 +33,8 @@ inline void convolve_tile(device const float* proj, device const float* w, devic
 	for (uint t = first; t < end; t += AHEAD) {
 		for (uint i = 0; i < AHEAD; i++) u[PAST + i] = t + i < end ? in[(t + i) * in_stride] : 0.0f;
 		for (uint i = 0; i < AHEAD; i++) {
-			float sum = taps.x * u[i];
-			sum = fma(taps.y, u[i + 1], sum);
-			sum = fma(taps.z, u[i + 2], sum);
-			sum = fma(taps.w, u[i + 3], sum);
-			if (t + i < end) out[(t + i) * stride] = silu(sum);
+			const float result = convolved(taps, u[i], u[i + 1], u[i + 2], u[i + 3]);
+			if (t + i < end) out[(t + i) * stride] = result;
 		}
 		for (uint j = 0; j < PAST; j++) u[j] = u[AHEAD + j];
 	}

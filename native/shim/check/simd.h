@@ -8,8 +8,6 @@ constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a
 void threadgroup_barrier(mem_flags);
 void simdgroup_barrier(mem_flags);
 
-void grid_dep_launch();
-void grid_dep_wait();
 
 #define MSL_EACH(name) \
 	template <typename T> \

@@ -1,6 +1,7 @@
 // What translated kernels are made of: threadgroup variables, and the values that [[attributes]] read.
 #pragma once
 #include "native/shim/core/msl_core.h"
+#include "native/shim/cuda/launch.h"
 #include "native/shim/cuda/registry.h"
 
 #define MSL_TG_LOCAL(TYPE, NAME, DIMS) __shared__ TYPE NAME DIMS

@@ -1,4 +1,6 @@
-// How a host finds translated kernels: by name, each with one pointer a slot and the argument struct as parameters.
+// How a host finds CUDA kernels by name. Translated ones are launched as their record says; an override of the same
+// name (kernels/ops/<op>/<op>.cu) has a launch of its own and may leave a record's sizes to the translated kernel.
+// Parameters: one pointer a slot in the order of the slots, the argument struct, and a place for a time stamp or null.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +8,7 @@ namespace lw_cuda {
 
 struct Kernel {
 	const char* name;
-	const void* function;  // for cudaLaunchKernel: pointers in the order of the slots, then the argument struct
+	const void* function;
 	uint32_t slots, args_bytes;
 	uint32_t threads, threadgroup_bytes;
 	const Kernel* next;
@@ -18,6 +20,33 @@ struct Register {
 	Register(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, uint32_t threads, uint32_t threadgroup_bytes)
 		: kernel{name, function, slots, args_bytes, threads, threadgroup_bytes, registry} {
 		registry = &kernel;
+	}
+};
+
+// What a launch depends on beside the record's words.
+struct Chip {
+	uint32_t multiprocessors;
+};
+struct Launch {
+	uint32_t grid[3], threads, dynamic_bytes;
+};
+// False: not for these sizes. `words` is the argument struct.
+typedef bool (*Shape)(const void* words, const Chip& chip, Launch* out);
+
+struct Override {
+	const char* name;
+	const void* function;
+	uint32_t slots, args_bytes;
+	Shape shape;
+	const Override* next;
+};
+inline const Override* overrides = nullptr;
+
+struct RegisterOverride {
+	Override entry;
+	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape)
+		: entry{name, function, slots, args_bytes, shape, overrides} {
+		overrides = &entry;
 	}
 };
 

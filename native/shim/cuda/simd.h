@@ -102,8 +102,4 @@ MSL_FN bool simd_all(bool b) { return __all_sync(MSL_ALL_LANES, b); }
 MSL_FN void threadgroup_barrier(mem_flags) { __syncthreads(); }
 MSL_FN void simdgroup_barrier(mem_flags) { __syncwarp(); }
 
-// Programmatic dependent launch: no-ops unless the launch asks for it.
-MSL_FN void grid_dep_launch() { asm volatile("griddepcontrol.launch_dependents;"); }
-MSL_FN void grid_dep_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-
 }  // namespace metal

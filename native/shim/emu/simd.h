@@ -182,7 +182,5 @@ inline void threadgroup_barrier(mem_flags) { simt::tg_barrier(); }
 inline void simdgroup_barrier(mem_flags) { simt::sg_barrier(); }
 
 // Programmatic dependent launch is CUDA's.
-inline void grid_dep_launch() {}
-inline void grid_dep_wait() {}
 
 }  // namespace metal

@@ -20,7 +20,7 @@ struct rig {
 		[options setLanguageVersion:MTLLanguageVersion3_1];
 		[options setMathMode:MTLMathModeSafe];
 		// What the fake reads of a text; the code is the emulator's, of the same name.
-		const std::string source = std::string(optional ? "constant bool has_w [[function_constant(1)]];\n" : "") + "constant constexpr uint LW_THREADS_rms_norm = 256;\n[[kernel, max_total_threads_per_threadgroup(LW_THREADS_rms_norm)]]\nvoid rms_norm(device const float* x [[buffer(0)]], device const float* w [[buffer(1)" + (optional ? ", function_constant(has_w)" : "") + "]], device float* y [[buffer(2)]], constant rms_norm_args& a [[buffer(16)]])";
+		const std::string source = std::string(optional ? "constant bool has_w [[function_constant(1)]];\n" : "") + "constant constexpr uint LW_THREADS_rms_norm = 256;\n[[kernel, max_total_threads_per_threadgroup(LW_THREADS_rms_norm)]]\nvoid rms_norm(device const float* x [[buffer(0)]], device const float* w [[buffer(1)" + (optional ? ", function_constant(has_w)" : "") + "]], device float* y [[buffer(2)]], constant rms_norm_args& a [[buffer(24)]])";
 		return [[device newLibraryWithSource:[NSString stringWithUTF8String:source.c_str()] options:options error:nil] autorelease];
 	}
 	id<MTLComputePipelineState> build(bool sets) {
@@ -42,7 +42,7 @@ struct rig {
 		[e setBuffer:x offset:0 atIndex:0];
 		[e setBuffer:x offset:256 atIndex:1];
 		if (all) [e setBuffer:y offset:0 atIndex:2];
-		[e setBytes:words length:sizeof words atIndex:16];
+		[e setBytes:words length:sizeof words atIndex:24];
 	}
 	void dispatch(id<MTLComputeCommandEncoder> e, NSUInteger threads = 256) { [e dispatchThreadgroups:MTLSizeMake(1, 1, 1) threadsPerThreadgroup:MTLSizeMake(threads, 1, 1)]; }
 	void finish(id<MTLCommandBuffer> c) {
@@ -68,7 +68,7 @@ void on_encoder(rig& r, const std::string& what) {
 	if (what == "offset past the end") [e setBuffer:r.x offset:4096 atIndex:0];
 	if (what == "odd offset") [e setBuffer:r.x offset:2 atIndex:0];
 	if (what == "buffer index") [e setBuffer:r.x offset:0 atIndex:31];
-	if (what == "large bytes") [e setBytes:large.data() length:large.size() atIndex:16];
+	if (what == "large bytes") [e setBytes:large.data() length:large.size() atIndex:24];
 	if (what == "nil pipeline") [e setComputePipelineState:nil];
 	if (what == "empty grid") [e dispatchThreadgroups:MTLSizeMake(0, 1, 1) threadsPerThreadgroup:MTLSizeMake(32, 1, 1)];
 	if (what == "indirect past the end") [e dispatchThreadgroupsWithIndirectBuffer:r.y indirectBufferOffset:4088 threadsPerThreadgroup:MTLSizeMake(32, 1, 1)];

@@ -1,4 +1,5 @@
-/** The random Qwen3.5 fixtures through the emulator of Metal kernels against transformers' float32. */
+/** The random Qwen3.5 fixtures through .metal kernels, emulated and on GPUs, against transformers' float32. */
+import { KERNEL_KINDS } from "../kernel_kinds.ts";
 import { assertClose, floats, ids, readGolden } from "./golden.ts";
 import {
   BOUND,
@@ -11,8 +12,8 @@ import {
   withFixture,
 } from "./fixture.ts";
 
-for (const name of FIXTURES) {
-  Deno.test(`emulator, ${name}: prompts in one piece and step by step`, async () => {
+for (const [kind, name] of KERNEL_KINDS.flatMap((k) => FIXTURES.map((f) => [k, f] as const))) {
+  Deno.test(`${kind}, ${name}: prompts in one piece and step by step`, async () => {
     await withFixture(name, "/model.safetensors", async (session, golden) => {
       for (const p of PROMPTS) {
         const prompt = ids(golden, `${p}.input_ids`), want = floats(golden, `${p}.logits`);
@@ -21,18 +22,18 @@ for (const name of FIXTURES) {
         const steps = [...prompt.keys()].slice(1);
         assertClose(await logitsInPieces(session, prompt, steps), want, BOUND, `${p} by steps`);
       }
-    }, "emu");
+    }, kind);
   });
 
-  Deno.test(`emulator, ${name}: greedy continuations`, async () => {
-    await withFixture(name, "/model.safetensors", checkGreedy, "emu");
+  Deno.test(`${kind}, ${name}: greedy continuations`, async () => {
+    await withFixture(name, "/model.safetensors", checkGreedy, kind);
   });
 
-  Deno.test(`emulator, ${name}: layer outputs and states`, async () => {
-    await withFixture(name, "/model.safetensors", checkLayers, "emu");
+  Deno.test(`${kind}, ${name}: layer outputs and states`, async () => {
+    await withFixture(name, "/model.safetensors", checkLayers, kind);
   });
 
-  Deno.test(`emulator, ${name}: the MLX 4-bit form`, async () => {
+  Deno.test(`${kind}, ${name}: the MLX 4-bit form`, async () => {
     const want = await readGolden(`${FIXTURE_ROOT}${name}/mlx4/golden.safetensors`);
     await withFixture(name, "/mlx4", async (session) => {
       for (const p of ["short", "long"]) {
@@ -40,6 +41,6 @@ for (const name of FIXTURES) {
         const logits = await logitsInPieces(session, prompt, []);
         assertClose(logits, floats(want, `${p}.logits`), BOUND, `${p} one-shot`);
       }
-    }, "emu");
+    }, kind);
   });
 }

@@ -1,0 +1,447 @@
+// The CUDA player: a tape's first play launches record after record, so that an error has the number of its record;
+// from the second on a play is one launch of a graph. Records follow one another in programmatic dependent launch:
+// each becomes resident while the one before it runs, and waits for it. Whether a play of a run goes on is decided on
+// the device, so that plays are launched ahead of the token that may end the run.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+#include "native/cuda/control.h"
+#include "native/cuda/memory.h"
+#include "native/shim/cuda/registry.h"
+
+namespace lw {
+namespace {
+
+// Plays that are launched before the oldest of them has ended.
+constexpr uint32_t PLAYS_IN_FLIGHT = 32;
+
+// What has not been given back at the end of a scope is.
+template <class T, cudaError_t (*DESTROY)(T)> struct owned {
+	T value{};
+	owned() = default;
+	owned(const owned&) = delete;
+	owned& operator=(const owned&) = delete;
+	~owned() {
+		if (value) DESTROY(value);
+	}
+};
+cudaError_t free_host(void* p) { return cudaFreeHost(p); }
+typedef owned<cudaGraph_t, cudaGraphDestroy> graph;
+typedef owned<cudaGraphExec_t, cudaGraphExecDestroy> executable;
+typedef owned<cudaEvent_t, cudaEventDestroy> event;
+
+struct cuda_record {
+	const void* function;
+	dim3 grid;
+	uint32_t threads, dynamic_bytes, n_slots;
+	void* pointers[LW_SLOTS_MAX];
+	uint32_t words[LW_WORDS_MAX];
+	bool has_words;
+};
+
+struct cuda_tape : played_tape {
+	std::shared_ptr<cuda_device> device;
+	std::shared_ptr<const tape> checked;  // keeps the memories alive
+	std::vector<cuda_record> records;
+	std::shared_ptr<cuda_memory> own;  // the count of plays, then a stamp a record and one before the first
+	owned<void*, free_host> progress_memory;
+	cuda_progress* progress = nullptr;
+	const uint32_t* step = nullptr;  // on the device
+	const memory_block* step_memory = nullptr;
+	bool played = false;
+	executable run;
+	// The device decides whether a play goes on; else the host looks between two plays.
+	bool guarded = false;
+
+	uint32_t* count() const { return reinterpret_cast<uint32_t*>(own->at); }
+	unsigned long long* stamps() const { return reinterpret_cast<unsigned long long*>(own->at) + 1; }
+	~cuda_tape() override {
+		if (device) device->use();
+	}
+};
+
+struct kernel_forms {
+	const lw_cuda::Kernel* translated = nullptr;
+	std::vector<const lw_cuda::Override*> overrides;
+};
+
+const std::vector<kernel_forms>& forms_by_kernel() {
+	static const auto& all = *[] {
+		std::unordered_map<std::string, kernel_forms> by_name;
+		for (const lw_cuda::Kernel* k = lw_cuda::registry; k; k = k->next) by_name[k->name].translated = k;
+		for (const lw_cuda::Override* o = lw_cuda::overrides; o; o = o->next) by_name[o->name].overrides.push_back(o);
+		auto* forms = new std::vector<kernel_forms>;
+		for (const kernel_info& k : kernel_table()) forms->push_back(by_name[k.name]);
+		return forms;
+	}();
+	return all;
+}
+
+// In graphs and streams alike. `dependent`: on the launch before it, by programmatic dependent launch.
+cudaError_t launch(const void* function, dim3 grid, uint32_t threads, uint32_t dynamic_bytes, void** parameters, bool dependent, cudaStream_t stream) {
+	cudaLaunchAttribute attribute{};
+	attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	attribute.val.programmaticStreamSerializationAllowed = 1;
+	cudaLaunchConfig_t config{};
+	config.gridDim = grid;
+	config.blockDim = dim3(threads);
+	config.dynamicSmemBytes = dynamic_bytes;
+	config.stream = stream;
+	config.attrs = &attribute;
+	config.numAttrs = dependent;
+	return cudaLaunchKernelExC(&config, function, parameters);
+}
+
+cudaError_t launch(const cuda_record& r, unsigned long long* stamp, bool dependent, cudaStream_t stream) {
+	void* parameters[LW_SLOTS_MAX + 2];
+	uint32_t n = 0;
+	for (; n < r.n_slots; n++) parameters[n] = const_cast<void**>(&r.pointers[n]);
+	if (r.has_words) parameters[n++] = const_cast<uint32_t*>(r.words);
+	parameters[n] = &stamp;
+	return launch(r.function, r.grid, r.threads, r.dynamic_bytes, parameters, dependent, stream);
+}
+
+cudaError_t launch_played(const cuda_tape& t, bool dependent, cudaStream_t stream) {
+	const uint32_t* step = t.step;
+	uint32_t* count = t.count();
+	cuda_progress* progress = t.progress;
+	void* parameters[] = {&step, &count, &progress};
+	return launch(played_kernel(), dim3(1), 1, 0, parameters, dependent, stream);
+}
+
+class cuda_player : public host_player {
+	std::shared_ptr<cuda_device> device_;
+	std::atomic<const cuda_tape*> playing_{nullptr};
+
+	cudaStream_t plays() const { return device_->plays; }
+	cuda_memory& on_device(memory_block& m) const { return static_cast<cuda_memory&>(m); }
+
+	std::string named(const cuda_tape& t, uint32_t record) const {
+		return "record " + std::to_string(record) + " (" + op_table()[kernel_table()[t.checked->records[record].kernel].op].name + ")";
+	}
+
+	int32_t play_direct(const cuda_tape& t, lw_error* error) {
+		for (uint32_t i = 0; i < t.records.size(); i++) {
+			cudaError_t code = launch(t.records[i], nullptr, false, plays());
+			if (!code) code = cudaStreamSynchronize(plays());
+			if (code) return cuda_failure(code, i, named(t, i).c_str(), error);
+		}
+		LW_CUDA(launch_played(t, false, plays()), "Cannot end a play");
+		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot end a play");
+		return LW_STATUS_OK;
+	}
+
+	// The records into the stream, which is being captured.
+	int32_t capture(const cuda_tape& t, unsigned long long* stamps, lw_error* error) {
+		for (uint32_t i = 0; i < t.records.size(); i++)
+			if (const cudaError_t code = launch(t.records[i], stamps ? stamps + 1 + i : nullptr, i > 0 || stamps, plays())) return cuda_failure(code, i, named(t, i).c_str(), error);
+		return LW_STATUS_OK;
+	}
+
+	int32_t make_plain(const cuda_tape& t, executable* out, lw_error* error) {
+		graph g;
+		LW_CUDA(cudaStreamBeginCapture(plays(), cudaStreamCaptureModeThreadLocal), "Cannot capture a graph");
+		int32_t status = capture(t, nullptr, error);
+		if (!status)
+			if (const cudaError_t code = launch_played(t, true, plays())) status = cuda_failure(code, LW_NO_RECORD, "Cannot capture a graph", error);
+		const cudaError_t ended = cudaStreamEndCapture(plays(), &g.value);
+		if (status) return status;
+		LW_CUDA(ended, "Cannot capture a graph");
+		LW_CUDA(cudaGraphInstantiate(&out->value, g.value, 0), "Cannot make a graph ready");
+		return LW_STATUS_OK;
+	}
+
+	// The records as the body of a condition that a kernel in front of them sets.
+	cudaError_t make_guarded(const cuda_tape& t, executable* out) {
+		graph g;
+		cudaGraphConditionalHandle handle;
+		cudaError_t code = cudaGraphCreate(&g.value, 0);
+		if (!code) code = cudaGraphConditionalHandleCreate(&handle, g.value, 0, 0);
+		if (code) return code;
+		const uint32_t* step = t.step;
+		void* parameters[] = {&handle, &step};
+		cudaGraphNodeParams first{}, condition{};
+		first.type = cudaGraphNodeTypeKernel;
+		first.kernel.func = const_cast<void*>(go_on_kernel());
+		first.kernel.gridDim = first.kernel.blockDim = dim3(1);
+		first.kernel.kernelParams = parameters;
+		condition.type = cudaGraphNodeTypeConditional;
+		condition.conditional.handle = handle;
+		condition.conditional.type = cudaGraphCondTypeIf;
+		condition.conditional.size = 1;
+		cudaGraphNode_t decides, decided;
+		code = cudaGraphAddNode(&decides, g.value, nullptr, nullptr, 0, &first);
+		if (!code) code = cudaGraphAddNode(&decided, g.value, &decides, nullptr, 1, &condition);
+		if (code) return code;
+		code = cudaStreamBeginCaptureToGraph(plays(), condition.conditional.phGraph_out[0], nullptr, nullptr, 0, cudaStreamCaptureModeThreadLocal);
+		if (code) return code;
+		const int32_t status = capture(t, nullptr, nullptr);
+		if (!status) code = launch_played(t, true, plays());
+		cudaGraph_t body;
+		const cudaError_t ended = cudaStreamEndCapture(plays(), &body);
+		if (status || code || ended) return code ? code : ended ? ended : cudaErrorUnknown;
+		return cudaGraphInstantiate(&out->value, g.value, 0);
+	}
+
+	int32_t make_graph(cuda_tape& t, lw_error* error) {
+		if (t.step) {
+			t.guarded = !make_guarded(t, &t.run);
+			if (t.guarded) return LW_STATUS_OK;
+			cudaGetLastError();
+			log_line("CUDA %d.%d: no condition in graphs, the host looks after every play", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+		}
+		return make_plain(t, &t.run, error);
+	}
+
+	int32_t halted(const cuda_tape& t, bool* out, lw_error* error) {
+		*out = false;
+		uint32_t word = LW_HALT_RUNNING;
+		if (!t.step) return LW_STATUS_OK;
+		LW_CUDA(cudaMemcpyAsync(&word, t.step + LW_STEP_HALT, sizeof word, cudaMemcpyDeviceToHost, plays()), "Cannot read the step block");
+		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read the step block");
+		*out = word != LW_HALT_RUNNING;
+		return LW_STATUS_OK;
+	}
+
+	// Launches of the graph, with the device deciding which of them play.
+	int32_t play_ahead(cuda_tape& t, uint32_t times, lw_error* error) {
+		event oldest[2];
+		for (event& e : oldest) LW_CUDA(cudaEventCreateWithFlags(&e.value, cudaEventDisableTiming), "Cannot make an event");
+		constexpr uint32_t half = PLAYS_IN_FLIGHT / 2;
+		for (uint32_t i = 0; i < times; i++) {
+			LW_CUDA(cudaGraphLaunch(t.run.value, plays()), "Cannot play");
+			if ((i + 1) % half) continue;
+			const uint32_t turn = (i + 1) / half;
+			LW_CUDA(cudaEventRecord(oldest[turn % 2].value, plays()), "Cannot play");
+			if (turn > 1) LW_CUDA(cudaEventSynchronize(oldest[(turn + 1) % 2].value), "Cannot play");
+			if (t.guarded && static_cast<volatile cuda_progress*>(t.progress)->halted != LW_HALT_RUNNING) break;
+		}
+		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot play");
+		return LW_STATUS_OK;
+	}
+
+	int32_t play_on(cuda_tape& t, uint32_t times, uint32_t* played, lw_error* error) {
+		bool ended;
+		if (int32_t bad = halted(t, &ended, error)) return bad;
+		if (ended || times == 0) return LW_STATUS_OK;
+		const uint32_t before = t.progress->played;
+		auto count = [&] { *played = t.progress->played - before; };
+		if (!t.played) {
+			if (int32_t bad = play_direct(t, error)) return bad;
+			t.played = true;
+			count();
+		}
+		while (*played < times && (!t.step || t.progress->halted == LW_HALT_RUNNING)) {
+			if (!t.run.value)
+				if (int32_t bad = make_graph(t, error)) return bad;
+			const uint32_t ahead = t.step && !t.guarded ? 1 : times - *played;
+			if (int32_t bad = play_ahead(t, ahead, error)) return bad;
+			count();
+		}
+		return LW_STATUS_OK;
+	}
+
+	bool bind(const record& r, const tape& t, cuda_record* out) const {
+		for (uint32_t s = 0; s < LW_SLOTS_MAX; s++) {
+			if (r.slots[s] == LW_NO_SLOT) continue;
+			const slot_range& range = t.slots[r.slots[s]];
+			out->pointers[s] = on_device(*range.memory).at + range.offset;
+		}
+		memcpy(out->words, r.words, sizeof out->words);
+		const kernel_forms& forms = forms_by_kernel()[r.kernel];
+		const lw_cuda::Chip chip = {uint32_t(device_->properties.multiProcessorCount)};
+		for (const lw_cuda::Override* o : forms.overrides) {
+			lw_cuda::Launch l{};
+			if (!o->shape(out->words, chip, &l)) continue;
+			out->function = o->function;
+			out->grid = dim3(l.grid[0], l.grid[1], l.grid[2]);
+			out->threads = l.threads;
+			out->dynamic_bytes = l.dynamic_bytes;
+			out->n_slots = o->slots;
+			out->has_words = o->args_bytes;
+			return true;
+		}
+		out->function = forms.translated->function;
+		out->grid = dim3(r.groups[0], r.groups[1], r.groups[2]);
+		out->threads = r.threads;
+		out->n_slots = forms.translated->slots;
+		out->has_words = forms.translated->args_bytes;
+		return out->grid.y <= uint32_t(device_->properties.maxGridSize[1]) && out->grid.z <= uint32_t(device_->properties.maxGridSize[2]);
+	}
+
+public:
+	explicit cuda_player(std::shared_ptr<cuda_device> device) : device_(std::move(device)) {}
+
+	void info(lw_device_info_block* out) override {
+		memset(out, 0, sizeof *out);
+		out->kind = LW_KIND_CUDA;
+		out->index = uint32_t(device_->index);
+		size_t free = 0, total = 0;
+		if (!device_->use() && !cudaMemGetInfo(&free, &total)) {
+			out->memory_bytes = total;
+			out->memory_free_bytes = free;
+		}
+		snprintf(out->name, sizeof out->name, "%.127s", device_->properties.name);
+		snprintf(out->isa, sizeof out->isa, "sm_%d%d", device_->properties.major, device_->properties.minor);
+	}
+	bool has_kernel(uint32_t kernel) override { return forms_by_kernel()[kernel].translated; }
+	bool threadgroups() override { return true; }
+
+	int32_t alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) override {
+		std::shared_ptr<cuda_memory> made;
+		const int32_t status = cuda_memory::alloc(device_, bytes, true, &made, error);
+		*out = std::move(made);
+		return status;
+	}
+
+	int32_t map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) override {
+		std::shared_ptr<memory_block> file;
+		if (int32_t bad = host_player::map(path, bytes, &file, error)) return bad;
+		std::shared_ptr<cuda_memory> made;
+		if (int32_t bad = cuda_memory::alloc(device_, bytes, false, &made, error)) return bad;
+		if (int32_t bad = made->fill(file->host, error)) return bad;
+		made->read_only = true;
+		*out = std::move(made);
+		return LW_STATUS_OK;
+	}
+
+	int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) override {
+		if (!bytes) return LW_STATUS_OK;
+		LW_CUDA(device_->use(), "Cannot use the CUDA device");
+		LW_CUDA(cudaMemcpyAsync(on_device(m).at + offset, from, bytes, cudaMemcpyHostToDevice, device_->copies), "Cannot write to device memory");
+		LW_CUDA(cudaStreamSynchronize(device_->copies), "Cannot write to device memory");
+		return LW_STATUS_OK;
+	}
+
+	int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) override {
+		if (!bytes) return LW_STATUS_OK;
+		LW_CUDA(device_->use(), "Cannot use the CUDA device");
+		LW_CUDA(cudaMemcpyAsync(to, on_device(m).at + offset, bytes, cudaMemcpyDeviceToHost, device_->copies), "Cannot read device memory");
+		LW_CUDA(cudaStreamSynchronize(device_->copies), "Cannot read device memory");
+		return LW_STATUS_OK;
+	}
+
+	int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) override {
+		if (!bytes) return LW_STATUS_OK;
+		LW_CUDA(device_->use(), "Cannot use the CUDA device");
+		LW_CUDA(cudaMemcpyAsync(on_device(to).at + to_offset, on_device(from).at + from_offset, bytes, cudaMemcpyDeviceToDevice, device_->copies), "Cannot copy device memory");
+		LW_CUDA(cudaStreamSynchronize(device_->copies), "Cannot copy device memory");
+		return LW_STATUS_OK;
+	}
+
+	// While plays run, what the last of them that ended told the host.
+	uint32_t produced(memory_block& step) override {
+		const cuda_tape* t = playing_;
+		if (t && t->step_memory == &step) return static_cast<volatile cuda_progress*>(t->progress)->produced;
+		uint32_t word = 0;
+		read(step, LW_STEP_PRODUCED * sizeof word, &word, sizeof word, nullptr);
+		return word;
+	}
+
+	int32_t load(std::shared_ptr<const tape> t, std::unique_ptr<played_tape>* out, lw_error* error) override {
+		LW_CUDA(device_->use(), "Cannot use the CUDA device");
+		auto made = std::make_unique<cuda_tape>();
+		made->device = device_;
+		for (uint32_t i = 0; i < t->records.size(); i++) {
+			cuda_record r{};
+			if (!bind(t->records[i], *t, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
+			if (r.dynamic_bytes > 48u << 10) LW_CUDA(cudaFuncSetAttribute(r.function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(r.dynamic_bytes)), "Cannot load tape");
+			made->records.push_back(r);
+		}
+		if (int32_t bad = cuda_memory::alloc(device_, 8 * (t->records.size() + 2), true, &made->own, error)) return bad;
+		LW_CUDA(cudaHostAlloc(&made->progress_memory.value, sizeof(cuda_progress), cudaHostAllocMapped), "Cannot load tape");
+		made->progress = static_cast<cuda_progress*>(made->progress_memory.value);
+		*made->progress = {};
+		if (t->step_slot != LW_NO_SLOT) {
+			const slot_range& s = t->slots[t->step_slot];
+			made->step = reinterpret_cast<const uint32_t*>(on_device(*s.memory).at + s.offset);
+			if (s.offset == 0) made->step_memory = s.memory.get();
+		}
+		made->checked = std::move(t);
+		*out = std::move(made);
+		return LW_STATUS_OK;
+	}
+
+	int32_t play(played_tape& played_as, uint32_t times, uint32_t* played, lw_error* error) override {
+		auto& t = static_cast<cuda_tape&>(played_as);
+		LW_CUDA(device_->use(), "Cannot use the CUDA device");
+		if (t.step) {
+			uint32_t words[3];
+			LW_CUDA(cudaMemcpyAsync(words, t.step, sizeof words, cudaMemcpyDeviceToHost, plays()), "Cannot read the step block");
+			LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read the step block");
+			t.progress->halted = words[LW_STEP_HALT];
+			t.progress->produced = words[LW_STEP_PRODUCED];
+			if (words[LW_STEP_HALT] != LW_HALT_RUNNING) return LW_STATUS_OK;
+		}
+		playing_ = &t;
+		const int32_t status = play_on(t, times, played, error);
+		playing_ = nullptr;
+		return status;
+	}
+
+	// A graph in which every record leaves the time of its end: a record's time is that since the one before it.
+	int32_t profile(played_tape& played_as, uint64_t* ns, lw_error* error) override {
+		auto& t = static_cast<cuda_tape&>(played_as);
+		LW_CUDA(device_->use(), "Cannot use the CUDA device");
+		const size_t n = t.records.size();
+		graph g;
+		executable run;
+		unsigned long long* first = t.stamps();
+		void* parameters[] = {&first};
+		LW_CUDA(cudaStreamBeginCapture(plays(), cudaStreamCaptureModeThreadLocal), "Cannot capture a graph");
+		cudaError_t code = cudaMemsetAsync(first, 0, (n + 1) * sizeof *first, plays());
+		if (!code) code = launch(stamp_kernel(), dim3(1), 1, 0, parameters, false, plays());
+		const int32_t status = code ? cuda_failure(code, LW_NO_RECORD, "Cannot capture a graph", error) : capture(t, first, error);
+		code = cudaStreamEndCapture(plays(), &g.value);
+		if (status) return status;
+		LW_CUDA(code, "Cannot capture a graph");
+		LW_CUDA(cudaGraphInstantiate(&run.value, g.value, 0), "Cannot make a graph ready");
+		LW_CUDA(cudaGraphLaunch(run.value, plays()), "Cannot play");
+		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot play");
+		std::vector<unsigned long long> stamps(n + 1);
+		LW_CUDA(cudaMemcpyAsync(stamps.data(), first, stamps.size() * sizeof *first, cudaMemcpyDeviceToHost, plays()), "Cannot read time stamps");
+		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read time stamps");
+		for (size_t i = 0; i < n; i++) ns[i] = stamps[i + 1] > stamps[i] ? stamps[i + 1] - stamps[i] : 0;
+		return LW_STATUS_OK;
+	}
+};
+
+uint32_t count() {
+	int n = 0;
+	if (cudaGetDeviceCount(&n)) cudaGetLastError();
+	return uint32_t(std::max(n, 0));
+}
+
+const char* why_none() {
+	int n = 0, driver = 0;
+	const cudaError_t code = cudaGetDeviceCount(&n);
+	cudaGetLastError();
+	cudaDriverGetVersion(&driver);
+	static thread_local char text[160];
+	if (driver == 0) return "there is no NVIDIA driver";
+	if (code == cudaErrorInsufficientDriver) snprintf(text, sizeof text, "the NVIDIA driver knows CUDA %d.%d, this library needs %d", driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000);
+	else snprintf(text, sizeof text, "%s", code ? cudaGetErrorString(code) : "the NVIDIA driver shows no device");
+	return text;
+}
+
+int32_t open(uint32_t index, uint32_t, std::unique_ptr<player>* out, lw_error* error) {
+	std::shared_ptr<cuda_device> device;
+	if (int32_t bad = cuda_device::open(index, &device, error)) return bad;
+	cudaFuncAttributes attributes;
+	if (const cudaError_t code = cudaFuncGetAttributes(&attributes, go_on_kernel())) {
+		char what[120];
+		snprintf(what, sizeof what, "Cannot open %.60s: this library has no code for sm_%d%d", device->properties.name, device->properties.major, device->properties.minor);
+		return cuda_failure(code, LW_NO_RECORD, what, error);
+	}
+	*out = std::make_unique<cuda_player>(std::move(device));
+	return LW_STATUS_OK;
+}
+
+}  // namespace
+
+const backend cuda_backend = {count, open, why_none};
+
+}  // namespace lw
