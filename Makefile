@@ -129,7 +129,7 @@ $(BUILD)/obj/cuda/linked.o: $(BUILD)/obj/native/cuda/control.cu.o
 	$(Q)$(NVCC) $(filter-out -MMD -MP,$(CUDA_FLAGS)) -dlink $(filter %.o,$^) -o $@ -lcudadevrt
 endif
 
-.PHONY: FORCE all budgets check-msl lib demo test test-metal san-metal metal-address metal-thread test-no-device test-emu-san ok san san-run gen gen-check fmt fmt-check lint check clean help
+.PHONY: FORCE all budgets check-msl lib demo gpu-bundle test test-metal san-metal metal-address metal-thread test-no-device test-emu-san ok san san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
 
 all: $(LIB) node_modules/.ready ## build the library and fetch the TypeScript dependencies
@@ -190,6 +190,9 @@ node_modules/.ready: deno.json deno.lock
 
 demo: all ## the built-in model continues a sentence
 	@$(RUN_DENO) task generate "The old house stood on"
+
+gpu-bundle: node_modules/.ready $(if $(filter 1,$(CUDA)),$(LIB)) ## pack what a GPU machine without network needs into build/lapwing-gpu.tar.xz
+	@scripts/gpu_bundle $(BUILD)/lapwing-gpu.tar.xz $(if $(filter 1,$(CUDA)),$(LIB))
 
 # The closing line is one of plain counts, whatever deno prints above it.
 test: all ## build, then pass the tests

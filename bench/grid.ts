@@ -24,6 +24,9 @@ export interface Cell {
 
 const LIST_MAX = 4096;
 
+/** Tokens of one decode call, where nothing else is asked for: long enough that a call costs nothing beside them. */
+export const CALL_TOKENS = 32;
+
 /**
  * `512`, `512,1024`, `1-4`, `0-32768+4096`, `512-8192*2`, mixed by commas; as llama-bench reads them.
  * Throws UserError.
@@ -95,7 +98,11 @@ function cellsWith(spec: Spec, settings: EngineSettings): Cell[] {
       out.push(cell("prefill", `prefill${prompt}@d${d}`, d, { kind: "prefill", prompt }, `d${d}`));
     }
     for (const gen of spec.n_gen.filter((n) => n > 0)) {
-      out.push(cell("decode", `decode${gen}@d${d}`, d, { kind: "decode", gen }, `d${d}`));
+      for (const callTokens of spec.call_tokens) {
+        const work = { kind: "decode", gen, callTokens } as const;
+        const calls = spec.call_tokens.length > 1 ? `,calls=${callTokens}` : "";
+        out.push(cell("decode", `decode${gen}@d${d}${calls}`, d, work, `d${d}`));
+      }
     }
     for (const [prompt, gen] of spec.prompt_gen) {
       const work = { kind: "prompt_decode", prompt, gen } as const;
@@ -167,6 +174,12 @@ export function tokensOf(work: Work): number {
   return work.kind === "prompt_decode" ? work.prompt + work.gen : work.rows;
 }
 
+/** Tokens of one of its decode calls. */
+export function callTokensOf(work: Work, tokenTimes: boolean): number {
+  if (tokenTimes) return 1;
+  return work.kind === "decode" ? work.callTokens ?? CALL_TOKENS : CALL_TOKENS;
+}
+
 /** Positions that a cell needs. */
 export function contextOf(cell: Cell, checkRows: number): number {
   if (!cell.work) return 0;
@@ -179,6 +192,7 @@ export function paramsOf(cell: Cell, spec: Spec): RowParams {
   return {
     n_prompt: work && "prompt" in work ? work.prompt : 0,
     n_gen: work && "gen" in work ? work.gen : 0,
+    call_tokens: work?.kind === "decode" ? callTokensOf(work, spec.token_times) : null,
     n_depth: cell.depth,
     rows: work?.kind === "verify" || work?.kind === "round" ? work.rows : null,
     gamma: work?.kind === "speculate" ? work.drafts : null,

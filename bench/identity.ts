@@ -4,11 +4,13 @@
  */
 import { NO_APPLE_FIGURES } from "../engine/caveats.ts";
 import { createHash } from "node:crypto";
+import { join } from "node:path";
+import * as v from "valibot";
 import denoJson from "../deno.json" with { type: "json" };
 import { mlxFormat, modelFacts } from "../engine/checkpoint/facts.ts";
 import type { LoadedModel } from "../engine/model.ts";
 import { type Format, isAffine, parseAffine, weightList } from "../engine/model_terms.ts";
-import { git } from "./refs.ts";
+import { git, PROGRAM } from "./refs.ts";
 import type { ModelIdentity, ReportHead } from "./report.ts";
 
 export async function fileSha256(path: string): Promise<string> {
@@ -94,10 +96,24 @@ function commonFormat(model: LoadedModel): string {
   return [...sums].sort((a, b) => b[1] - a[1])[0][0];
 }
 
-/** Version of this program, and commit of its source where that is a repository. */
+/** Version of this program, and commit of its source where that is a repository or came out of one. */
 export async function toolIdentity(): Promise<ReportHead["tool"]> {
+  const { commit, dirty } = await bundledFrom(PROGRAM) ?? await sourceState();
+  return { version: denoJson.version, commit, dirty, caveat: NO_APPLE_FIGURES };
+}
+
+async function sourceState() {
   const commit = await git(["rev-parse", "HEAD"]);
   const changes = commit === null ? null : await git(["status", "--porcelain"]);
-  const dirty = changes === null ? null : changes !== "";
-  return { version: denoJson.version, commit, dirty, caveat: NO_APPLE_FIGURES };
+  return { commit, dirty: changes === null ? null : changes !== "" };
+}
+
+const bundleSchema = v.object({ commit: v.string(), dirty: v.boolean() });
+
+/** What scripts/gpu_bundle wrote of the source that it packed; null for a program that it did not. */
+export async function bundledFrom(
+  folder: string,
+): Promise<v.InferOutput<typeof bundleSchema> | null> {
+  const text = await Deno.readTextFile(join(folder, "bundle.json")).catch(() => null);
+  return text === null ? null : v.parse(bundleSchema, JSON.parse(text));
 }

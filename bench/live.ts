@@ -76,6 +76,11 @@ export class LiveEngine implements BenchEngine {
     return this.model.config.contextMax;
   }
 
+  /** For plays that are timed otherwise than in the calls here. */
+  get session(): TimedSession {
+    return this.#session;
+  }
+
   get #depth(): number {
     return this.#filled!.snapshot.pos;
   }
@@ -126,7 +131,7 @@ export class LiveEngine implements BenchEngine {
     const session = this.#session, from = session.pos;
     this.#prefix = Math.min(this.#prefix, from);
     this.#resultRows = Math.max(this.#resultRows, rows);
-    session.draft(this.#forced(rows, accepted));
+    this.draft(rows, accepted);
     await session.rounds(1, { rows, drafts });
     this.#read.push(...session.take());
     if (session.pos - from !== accepted + 1) {
@@ -159,6 +164,11 @@ export class LiveEngine implements BenchEngine {
       prompt: selfHitRate(prompt),
       output: selfHitRate([...prompt, ...ids], prompt.length),
     };
+  }
+
+  /** Drafts for a round of so many rows; the first `accepted` of them are right. */
+  draft(rows: number, accepted: number): void {
+    this.#session.draft(this.#forced(rows, accepted));
   }
 
   #forced(rows: number, accepted: number): number[] {

@@ -38,7 +38,7 @@ export interface TimedEngine extends Disposable {
 /** What a cell runs behind a filled timeline. */
 export type Work =
   | { readonly kind: "prefill"; readonly prompt: number }
-  | { readonly kind: "decode"; readonly gen: number }
+  | { readonly kind: "decode"; readonly gen: number; readonly callTokens?: number }
   | { readonly kind: "prompt_decode"; readonly prompt: number; readonly gen: number }
   | { readonly kind: "verify"; readonly rows: number }
   | RoundWork
@@ -174,6 +174,12 @@ export interface PerplexityRun {
   readonly predictions: number;
 }
 
+/** What was copied onto a device with memory of its own. */
+export interface Copied {
+  readonly bytes: number;
+  readonly ns: number;
+}
+
 /** Opens engines and watches the machine around them. */
 export interface Rig extends Disposable {
   readonly clock: Clock;
@@ -184,8 +190,11 @@ export interface Rig extends Disposable {
    * spec's, unless other tokens are named.
    */
   open(settings: EngineSettings, ctx: number, tokens?: Spec["tokens"]): Promise<BenchEngine>;
-  /** Opens the model anew, with nothing of it in this process before. */
-  load(settings: EngineSettings): Promise<void>;
+  /**
+   * Opens the model anew, with nothing of it in this process before. Null where the device uses files in place
+   * or makes its weights.
+   */
+  load(settings: EngineSettings): Promise<Copied | null>;
   /** Hash of the weights that the last load() brought onto the device. */
   weights(): Promise<string>;
   perplexity(settings: EngineSettings, signal?: AbortSignal): Promise<PerplexityRun>;

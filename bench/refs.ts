@@ -108,10 +108,10 @@ async function addWorktree(tree: string, commit: string, cleanup: AsyncDisposabl
 
 async function make(tree: string, name: string): Promise<void> {
   const jobs = String(navigator.hardwareConcurrency);
-  const made = await new Deno.Command("make", {
-    args: ["-C", tree, "-j", jobs, "lib"],
-    // scripts/deno of either commit finds this one first.
-    env: { PATH: `${dirname(Deno.execPath())}:${Deno.env.get("PATH") ?? ""}` },
+  // scripts/deno of either commit finds this deno first.
+  const made = await new Deno.Command("sh", {
+    args: ["-c", 'PATH="$0:$PATH" exec make "$@"', dirname(Deno.execPath()), "-C", tree]
+      .concat("-j", jobs, "lib"),
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

@@ -6,8 +6,17 @@
  * does not exist is null, and `absent` of its row says why, by the field's path.
  */
 import * as v from "valibot";
+import {
+  envSchema,
+  modelSchema,
+  ROUTINGS,
+  syntheticSchema,
+  toolSchema,
+} from "./report_identity.ts";
 import { curveSchema, roundsSchema, specRunSchema, verifySweepSchema } from "./report_spec.ts";
 import { count, finite, flags, positive, sha256, text } from "./report_values.ts";
+
+export { ROUTINGS };
 
 export const REPORT_SCHEMA = "lapwing-report/1";
 
@@ -23,7 +32,6 @@ export const ROW_KINDS = [
 ] as const;
 export const TOKEN_SOURCES = ["text", "random", "repeat"] as const;
 export const KV_TYPES = ["f32", "f16", "bf16", "q8"] as const;
-export const ROUTINGS = ["model", "uniform", "zipf"] as const;
 /** Why a row is not simply valid; the list is closed. */
 export const VALIDITY_REASONS = [
   "first_sample_slow",
@@ -36,15 +44,6 @@ export const VALIDITY_REASONS = [
   "contention",
   "warm_prefix_cache",
 ] as const;
-
-/** Random weights: what they were made from. */
-const syntheticSchema = v.object({
-  seed: count,
-  layers: v.nullable(count),
-  experts: v.nullable(count),
-  vocab: v.nullable(count),
-  routing: v.picklist(ROUTINGS),
-});
 
 /** Everything that was asked for, after defaults. */
 export const specSchema = v.object({
@@ -60,6 +59,8 @@ export const specSchema = v.object({
   plan: flags,
   n_prompt: v.array(count),
   n_gen: v.array(count),
+  /** Tokens of one native call of a decode. */
+  call_tokens: v.optional(v.array(count), [32]),
   n_depth: v.array(count),
   prompt_gen: v.array(v.tuple([count, count])),
   verify_rows: v.array(count),
@@ -78,54 +79,11 @@ export const specSchema = v.object({
   token_times: v.boolean(),
 });
 
-const envSchema = v.object({
-  os: text,
-  kernel: text,
-  machine: text,
-  cpu: text,
-  gpus: v.array(v.object({
-    name: text,
-    driver: v.nullable(text),
-    bw_measured_gb_s: v.nullable(positive),
-    power_limit_w: v.nullable(positive),
-  })),
-  mem_bytes: count,
-  mem_available_bytes: count,
-  power_source: v.nullable(v.picklist(["mains", "battery"])),
-  low_power: v.nullable(v.boolean()),
-  governor: v.nullable(text),
-  /** Load averages over 1, 5 and 15 minutes, before anything ran. */
-  load_before: v.array(positive),
-  library: v.object({
-    path: text,
-    sha256: v.nullable(sha256),
-    backend: text,
-    isa: text,
-    threads: count,
-  }),
-  /** Reading and copying memory far larger than the caches, with the threads of the run. */
-  read_gb_s: v.nullable(positive),
-  copy_gb_s: v.nullable(positive),
-  deno_version: text,
-});
-
-const modelSchema = v.object({
-  alias: v.nullable(text),
-  path: v.nullable(text),
-  format: text,
-  arch: text,
-  quant: text,
-  bytes_total: count,
-  params_total: count,
-  params_active: count,
-  weights_sha256_16: v.nullable(v.pipe(text, v.regex(/^[0-9a-f]{16}$/))),
-  tokenizer_sha256: v.nullable(sha256),
-  synthetic: v.boolean(),
-});
-
 const paramsSchema = v.object({
   n_prompt: count,
   n_gen: count,
+  /** decode: tokens of one native call; null elsewhere. */
+  call_tokens: v.optional(v.nullable(count), null),
   n_depth: count,
   /** Tokens of one verification; null elsewhere. */
   rows: v.nullable(count),
@@ -201,6 +159,21 @@ const checkSchema = v.object({
   ok: v.boolean(),
 });
 
+/** Decodes of the same tokens in calls of several lengths: what they differ by is the host's time of a call. */
+const callCostSchema = v.object({
+  n_gen: count,
+  n_depth: count,
+  points: v.array(v.object({
+    row: text,
+    call_tokens: count,
+    calls: count,
+    median_ns: count,
+  })),
+  host_ns_per_call: finite,
+  /** Of the intervals of both rows at their worst; null where one of them has none. */
+  ci95: v.nullable(v.tuple([finite, finite])),
+});
+
 export const rowSchema = v.object({
   id: text,
   kind: v.picklist(ROW_KINDS),
@@ -263,6 +236,11 @@ export const rowSchema = v.object({
   })),
   spec: v.nullable(specRunSchema),
   rounds: v.optional(v.nullable(roundsSchema), null),
+  /** load: what was copied onto a device with memory of its own, and the time of that alone in each sample. */
+  copy: v.optional(
+    v.nullable(v.object({ bytes: count, ns: v.array(count), gb_s: v.nullable(positive) })),
+    null,
+  ),
   quality: v.nullable(v.object({ nll: positive, perplexity: positive, predictions: count })),
   check: checkSchema,
   absent: v.record(text, text),
@@ -273,13 +251,7 @@ export const headSchema = v.object({
   schema: v.literal(REPORT_SCHEMA),
   run_id: text,
   started_at: v.pipe(text, v.isoTimestamp()),
-  tool: v.object({
-    version: text,
-    commit: v.nullable(text),
-    dirty: v.nullable(v.boolean()),
-    /** What to know about every figure of the project. */
-    caveat: v.optional(text),
-  }),
+  tool: toolSchema,
   argv: v.array(text),
   spec: specSchema,
   env: envSchema,
@@ -291,6 +263,8 @@ export const reportSchema = v.object({
   rows: v.array(rowSchema),
   /** What rows of rounds come to, place by place: computed from them. */
   verify_curves: v.optional(v.array(curveSchema)),
+  /** What a native call costs beside its tokens, place by place: computed from rows of several call lengths. */
+  call_costs: v.optional(v.array(callCostSchema)),
   /** Verdicts of `gate`, where it wrote its own report. */
   gate: v.optional(v.unknown()),
 });
@@ -309,6 +283,7 @@ export type Energy = NonNullable<Row["energy"]>;
 export type KvType = RowParams["kv_type"];
 export type Rounds = NonNullable<Row["rounds"]>;
 export type SpecRun = NonNullable<Row["spec"]>;
+export type CallCost = v.InferOutput<typeof callCostSchema>;
 export type Curve = NonNullable<Report["verify_curves"]>[number];
 export type VerifySweep = NonNullable<Spec["verify_sweep"]>;
 export type Validity = Row["validity"];

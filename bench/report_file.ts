@@ -3,7 +3,8 @@
  * Reads and checks them; writes so that a reader finds a whole report at any moment.
  */
 import { readText } from "./json_file.ts";
-import { withCurves } from "./verify_curves.ts";
+import { withDerived } from "./derived.ts";
+import { dirname } from "node:path";
 import * as v from "valibot";
 import { shorten } from "../engine/json.ts";
 import { shownName, UserError } from "../engine/errors.ts";
@@ -79,6 +80,14 @@ export async function readReport(path: string): Promise<Report> {
   return parseReport(await readText(path), path);
 }
 
+/** Throws UserError where a file could not be: told before what is to be written was measured. */
+export async function refuseUnwritable(path: string): Promise<void> {
+  const folder = dirname(path), found = await Deno.stat(folder).catch(() => null);
+  if (!found?.isDirectory) {
+    throw new UserError(`Cannot write ${path}: there is no folder ${folder}`);
+  }
+}
+
 /** Replaces a file in one step: a reader sees the old one or the new one. Throws UserError. */
 export async function writeWhole(path: string, content: string | Uint8Array): Promise<void> {
   const temporary = `${path}.${crypto.randomUUID().slice(0, 8)}.tmp`;
@@ -109,7 +118,7 @@ export class DocumentSink implements ReportSink {
 
   async update(rows: readonly Row[], running: Row | null): Promise<void> {
     const all = running ? [...rows, running] : [...rows];
-    await writeWhole(this.path, reportText(withCurves(this.head, all)));
+    await writeWhole(this.path, reportText(withDerived(this.head, all)));
   }
 }
 

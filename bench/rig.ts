@@ -7,6 +7,8 @@ import { UserError } from "../engine/errors.ts";
 import { type LoadedModel, openDevice, openModel } from "../engine/model.ts";
 import { perplexity } from "../engine/perplexity.ts";
 import { Session } from "../engine/session.ts";
+import { OWN_MEMORY_KINDS } from "../ffi/abi/layout.ts";
+import { LOADING } from "../engine/weights.ts";
 import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
 import { farBandwidth, readBandwidth } from "./anchor.ts";
 import { clockGrainNs, monotonicClock } from "./clock.ts";
@@ -15,15 +17,31 @@ import { CHECK_ROWS, LiveEngine } from "./live.ts";
 import { captureEnvironment, PeakMemory, readMachine, residentMemory } from "./machine.ts";
 import { modelIdentity, weightsHash } from "./identity.ts";
 import { PASSAGE } from "./passage.ts";
-import type { BenchEngine, EngineSettings, MachineReading, PerplexityRun, Rig } from "./port.ts";
+import type { Copied, EngineSettings, MachineReading, PerplexityRun, Rig } from "./port.ts";
 import { Prompt } from "./prompt.ts";
 import type { Environment, ModelIdentity, Spec } from "./report.ts";
 import { readText } from "./json_file.ts";
 
 export { CHECK_ROWS };
 
+/** What of a spec the rig itself goes by. */
+export type RigSpec =
+  & Pick<
+    Spec,
+    | "model"
+    | "synthetic"
+    | "device"
+    | "quantize"
+    | "plan"
+    | "verify_sweep"
+    | "tokens"
+    | "text_file"
+    | "seed"
+  >
+  & Partial<Pick<Spec, "perplexity">>;
+
 export interface RigOptions {
-  readonly spec: Spec;
+  readonly spec: RigSpec;
   readonly env: Env;
   /** The native library's file; undefined: the one that make built. */
   readonly library?: string;
@@ -69,11 +87,16 @@ export class LiveRig implements Rig {
     return await modelIdentity(await this.#load(threads));
   }
 
+  /** Positions that the model was made for. */
+  async contextMax(threads: number): Promise<number> {
+    return (await this.#load(threads)).config.contextMax;
+  }
+
   async open(
     settings: EngineSettings,
     ctx: number,
     tokens = this.o.spec.tokens,
-  ): Promise<BenchEngine> {
+  ): Promise<LiveEngine> {
     this.#engine?.[Symbol.dispose]();
     this.#engine = null;
     const model = await this.#load(settings.threads);
@@ -83,9 +106,15 @@ export class LiveRig implements Rig {
     return this.#engine;
   }
 
-  async load(settings: EngineSettings): Promise<void> {
+  async load({ threads }: EngineSettings): Promise<Copied | null> {
     this.#forgetModel();
-    await this.#load(settings.threads);
+    let begun: bigint | null = null, copied: Copied | null = null;
+    await this.#load(threads, ({ stage, done, total }) => {
+      if (stage !== LOADING) return;
+      begun ??= this.clock.now();
+      if (done === total) copied = { bytes: total, ns: Number(this.clock.now() - begun) };
+    });
+    return OWN_MEMORY_KINDS.includes(this.#device!.device.info.kind) ? copied : null;
   }
 
   weights(): Promise<string> {
@@ -146,10 +175,14 @@ export class LiveRig implements Rig {
     return device;
   }
 
-  async #load(threads: number): Promise<LoadedModel> {
+  async #load(threads: number, watch?: (p: Progress) => void): Promise<LoadedModel> {
     const device = this.#open(threads);
     if (this.#model) return this.#model;
-    const { spec, env, onProgress, onNote } = this.o, { synthetic } = spec;
+    const { spec, env, onNote } = this.o, { synthetic } = spec;
+    const onProgress = (p: Progress) => {
+      watch?.(p);
+      this.o.onProgress?.(p);
+    };
     this.#model = await openModel(spec.model, {
       device,
       env,

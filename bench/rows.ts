@@ -1,7 +1,7 @@
 /** Samples and facts to rows of a report. Assembles; measures nothing. */
 import { type Cell, paramsOf, tokensOf } from "./grid.ts";
 import { limitOf, type RawRow, statsOf } from "./figures.ts";
-import type { FormCheck, RoutingFacts, WorkCost } from "./port.ts";
+import type { Copied, FormCheck, RoutingFacts, WorkCost } from "./port.ts";
 import type { Dispatch, Energy, Row, RowCheck, RowMemory, Spec } from "./report.ts";
 import { decodeSteps, type Samples } from "./sample.ts";
 import { type Circumstances, validityOf } from "./validity.ts";
@@ -45,6 +45,7 @@ export function emptyRow(cell: Cell, spec: Spec): Row {
     moe: null,
     spec: null,
     rounds: null,
+    copy: null,
     quality: null,
     check: NO_CHECK,
     absent: {},
@@ -203,6 +204,17 @@ function reasonsOf(row: Row, facts: CellFacts): Record<string, string> {
     out["check.repeatable"] = `${samples.times.length} sample repeats nothing`;
   }
   return out;
+}
+
+/** A row of loading with what was copied in each sample; where nothing was, it says why. */
+export function withCopies(row: Row, copies: readonly (Copied | null)[]): Row {
+  const known = copies.filter((c) => c !== null);
+  if (known.length < copies.length) {
+    const copy = "files are used where they lie, or weights are made";
+    return { ...row, absent: { ...row.absent, copy } };
+  }
+  const { bytes } = known[0], ns = known.map((c) => c.ns), middle = medianOf(ns);
+  return { ...row, copy: { bytes, ns, gb_s: middle > 0 ? bytes / middle : null } };
 }
 
 function medianOf(values: readonly number[]): number {

@@ -13,7 +13,7 @@ import { isComparable, type Report, REPORT_SCHEMA, type ReportHead, type Row } f
 import type { Spec } from "./report.ts";
 import type { ReportSink } from "./report_file.ts";
 import { CHECK_ROWS, LiveRig } from "./rig.ts";
-import { withCurves } from "./verify_curves.ts";
+import { withDerived } from "./derived.ts";
 import { sweep, type SweepProgress } from "./sweep.ts";
 
 export interface BenchOptions {
@@ -70,7 +70,7 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
     onProgress: o.onProgress,
     onRows: tell,
   });
-  return { report: withCurves(head, rows), interrupted };
+  return { report: withDerived(head, rows), interrupted };
 }
 
 /** Texts are needed rows later; what is wrong with one is told before anything is measured. */

@@ -2,7 +2,7 @@
  * One cell's samples: warm-up first, then runs from the same filled state, each with its times and the
  * digest of what it computed. Reads the clock around calls; judges nothing.
  */
-import { DIGEST_TOKENS, tokensOf } from "./grid.ts";
+import { CALL_TOKENS, callTokensOf, DIGEST_TOKENS, tokensOf } from "./grid.ts";
 import type { BenchEngine, Clock, EnergyMeter, Work } from "./port.ts";
 
 export interface SampleTimes {
@@ -42,23 +42,18 @@ export interface SampleOptions {
   readonly onSample?: (done: number, of: number) => void;
 }
 
-/** Tokens of one call: long enough that a call costs nothing beside them. */
-const CALL_TOKENS = 32;
 /** A prompt beyond this is warmed up by its beginning. */
 const WARM_PROMPT_MAX = 4096;
 const WARM_GEN_MAX = 128;
 /** No grid needs more, and a clock that stands still must not loop for ever. */
 const SAMPLES_MAX = 1000;
 
-/** Calls of a decode: 32 tokens each, so that the first and the last 32 have times of their own. */
-export function callsOf(tokens: number, tokenTimes: boolean): number[] {
-  if (tokenTimes) return new Array<number>(tokens).fill(1);
-  if (tokens <= CALL_TOKENS) return tokens > 0 ? [tokens] : [];
-  const calls = [CALL_TOKENS];
-  const last = tokens >= 2 * CALL_TOKENS ? CALL_TOKENS : tokens - CALL_TOKENS;
-  for (let left = tokens - CALL_TOKENS - last; left > 0; left -= CALL_TOKENS) {
-    calls.push(Math.min(CALL_TOKENS, left));
-  }
+/** Calls of a decode: of so many tokens, the first and the last too, so that both ends have times of their own. */
+export function callsOf(tokens: number, most = CALL_TOKENS): number[] {
+  if (tokens <= most) return tokens > 0 ? [tokens] : [];
+  const calls = [most];
+  const last = tokens >= 2 * most ? most : tokens - most;
+  for (let left = tokens - most - last; left > 0; left -= most) calls.push(Math.min(most, left));
   return [...calls, last];
 }
 
@@ -74,9 +69,10 @@ export async function takeSamples(
   options: SampleOptions,
 ): Promise<Samples> {
   const { warmup, tokenTimes, energy, signal } = options;
-  const calls = callsOf(decodeSteps(work), tokenTimes);
+  const most = callTokensOf(work, tokenTimes);
+  const calls = callsOf(decodeSteps(work), most);
   const warm = warmWork(work, options.prefillRows);
-  const warmCalls = callsOf(decodeSteps(warm), tokenTimes);
+  const warmCalls = callsOf(decodeSteps(warm), most);
   const warmupNs: number[] = [];
   for (let i = 0; i < Math.max(1, warmup); i++) {
     warmupNs.push((await runOnce(engine, warm, warmCalls, options)).ns);

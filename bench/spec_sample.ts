@@ -152,7 +152,7 @@ async function serialRun(
 ): Promise<{ ns: number; digest: string }> {
   await engine.rewind();
   const from = clock.now();
-  for (const tokens of callsOf(gen, false)) await engine.decode(tokens);
+  for (const tokens of callsOf(gen)) await engine.decode(tokens);
   const ns = Number(clock.now() - from);
   const { digest } = await engine.produced();
   return { ns, digest };

@@ -7,6 +7,7 @@ import { type Cell, contextOf } from "./grid.ts";
 import { statsOf } from "./figures.ts";
 import type {
   BenchEngine,
+  Copied,
   FormCheck,
   MachineReading,
   PerplexityRun,
@@ -14,7 +15,7 @@ import type {
   RoutingFacts,
   Work,
 } from "./port.ts";
-import { type CellFacts, emptyRow, errorRow, measuredRow } from "./rows.ts";
+import { type CellFacts, emptyRow, errorRow, measuredRow, withCopies } from "./rows.ts";
 import type { Row, Spec } from "./report.ts";
 import { type SampleOptions, type Samples, takeSamples } from "./sample.ts";
 import { roundsRow, speculateRow } from "./spec_rows.ts";
@@ -236,7 +237,7 @@ class Sweep {
   async #plain(cell: Cell): Promise<Row> {
     const { spec, rig, signal } = this.o, before = await rig.reading();
     const times: { ns: number; at: number }[] = [];
-    const qualities: PerplexityRun[] = [], outcomes: string[] = [];
+    const qualities: PerplexityRun[] = [], outcomes: string[] = [], copies: (Copied | null)[] = [];
     const load = cell.kind === "load";
     // The first one is cold. All must bring the same weights, or predict equally well.
     const runs = load ? spec.repetitions + 1 : 2;
@@ -244,13 +245,21 @@ class Sweep {
       signal?.throwIfAborted();
       this.#tell(cell, `sample ${i + 1} of ${runs}`);
       const from = rig.clock.now();
-      if (load) await rig.load(cell.settings);
+      if (load) copies.push(await rig.load(cell.settings));
       else qualities.push(await rig.perplexity(cell.settings, signal));
       times.push({ ns: Number(rig.clock.now() - from), at: Number(from - this.#origin) });
       outcomes.push(load ? await rig.weights() : String(qualities[i].nll));
     }
     const same = outcomes.every((o) => o === outcomes[0]);
-    return this.#plainRow(cell, times, qualities[0] ?? null, same, before, await rig.reading());
+    const row = this.#plainRow(
+      cell,
+      times,
+      qualities[0] ?? null,
+      same,
+      before,
+      await rig.reading(),
+    );
+    return load ? withCopies(row, copies.slice(1)) : row;
   }
 
   #plainRow(

@@ -4,14 +4,7 @@
  */
 import { survivalOf } from "../engine/speculate/expected.ts";
 import { ROUND_ROWS_MAX } from "./grid.ts";
-import {
-  type Curve,
-  isComparable,
-  type Report,
-  type ReportHead,
-  type Row,
-  type Spec,
-} from "./report.ts";
+import { type Curve, isComparable, type Row, type Spec } from "./report.ts";
 import {
   bestLength,
   breakEven,
@@ -61,7 +54,9 @@ function pointOf(row: Row, stepNs: number): VerifyPoint {
 /** The curve of the place where `row` was measured; null without a serial step. */
 export function curveAt(rows: readonly Row[], row: Row): VerifyCurve | null {
   const near = rows.filter((r) => placeOf(r) === placeOf(row));
-  const step = near.find((r) => r.kind === "decode" && isComparable(r) && r.stats?.median_tps);
+  const steps = near.filter((r) => r.kind === "decode" && isComparable(r) && r.stats?.median_tps);
+  // Of several lengths of calls the longest: it costs the host least.
+  const step = steps.sort((a, b) => (b.params.call_tokens ?? 0) - (a.params.call_tokens ?? 0))[0];
   if (!step) return null;
   const stepNs = undisturbed(step.samples_ns) / step.tokens_per_sample;
   const points = near.filter(isPoint).map((r) => pointOf(r, stepNs))
@@ -77,12 +72,6 @@ export function verifyCurves(rows: readonly Row[], spec: Spec): Curve[] {
     const curve = curveAt(rows, points[0]);
     return curve ? [reported(curve, points, rows, spec)] : [];
   });
-}
-
-/** A document of these rows, with the curves that they make. */
-export function withCurves(head: ReportHead, rows: readonly Row[]): Report {
-  const curves = verifyCurves(rows, head.spec);
-  return { ...head, rows: [...rows], ...curves.length > 0 && { verify_curves: curves } };
 }
 
 function reported(curve: VerifyCurve, points: Row[], rows: readonly Row[], spec: Spec): Curve {

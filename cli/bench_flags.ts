@@ -1,15 +1,26 @@
 /** The flags of `lapwing bench`, and the spec that they make. Names are llama-bench's where the meaning is. */
 import { type Command, InvalidArgumentError, Option, type OptionValues } from "commander";
-import { parseCounts, parsePairs } from "../bench/grid.ts";
+import { CALL_TOKENS, parseCounts, parsePairs } from "../bench/grid.ts";
 import { type KvType, ROUTINGS, type Spec, TOKEN_SOURCES } from "../bench/report.ts";
 import { UserError } from "../engine/errors.ts";
 import { decimal, FLAGS, type ModelFlags, whole } from "./flags.ts";
 import { addSweepFlags, type SweepFlags, sweepOf } from "./sweep_flags.ts";
 
-export interface BenchFlags extends Omit<ModelFlags, "threads">, SweepFlags {
+/** The values of SYNTHETIC and of the flags beside it. */
+export interface SyntheticFlags {
+  /** The seed of the weights where one was given. */
+  readonly synthetic?: number | true;
+  readonly layers?: number;
+  readonly experts?: number;
+  readonly vocab?: number;
+  readonly routing?: NonNullable<Spec["synthetic"]>["routing"];
+}
+
+export interface BenchFlags extends Omit<ModelFlags, "threads">, SyntheticFlags, SweepFlags {
   readonly threads: readonly number[];
   readonly prompt?: readonly number[];
   readonly gen?: readonly number[];
+  readonly calls?: readonly number[];
   readonly depth: readonly number[];
   readonly pg: readonly [number, number][];
   readonly verify: readonly number[];
@@ -27,12 +38,6 @@ export interface BenchFlags extends Omit<ModelFlags, "threads">, SweepFlags {
   readonly minTime: number;
   readonly warmup: number;
   readonly tokenTimes?: true;
-  /** The seed of the weights where one was given. */
-  readonly synthetic?: number | true;
-  readonly layers?: number;
-  readonly experts?: number;
-  readonly vocab?: number;
-  readonly routing?: NonNullable<Spec["synthetic"]>["routing"];
   readonly library?: string;
   readonly json?: string;
   readonly output?: string;
@@ -77,6 +82,12 @@ function kvTypes(text: string): KvType[] {
   });
 }
 
+/** Random weights in the place of a checkpoint. */
+export const SYNTHETIC = new Option(
+  "--synthetic [seed]",
+  "random weights for the architecture: needs no checkpoint",
+).argParser(whole({ min: 0, max: 2 ** 32 - 1, example: "42" }));
+
 /** Flags that make a synthetic model, shared with `lapwing synth`. */
 export const SYNTHETIC_FLAGS = {
   layers: new Option("--layers <n>", "synthetic: so many layers")
@@ -106,10 +117,7 @@ export function addBenchFlags(command: Command) {
     .addOption(counted("-t, --threads <list>", "CPU threads; 0: all", "0"))
     .addOption(FLAGS.quantize)
     .addOption(FLAGS.plan)
-    .addOption(
-      new Option("--synthetic [seed]", "random weights for the architecture: needs no checkpoint")
-        .argParser(whole({ min: 0, max: 2 ** 32 - 1, example: "42" })),
-    )
+    .addOption(SYNTHETIC)
     .addOption(SYNTHETIC_FLAGS.layers)
     .addOption(SYNTHETIC_FLAGS.experts)
     .addOption(SYNTHETIC_FLAGS.vocab)
@@ -165,6 +173,11 @@ function addWorkFlags<
     .addOption(
       new Option("-n, --gen <list>", "tokens to decode (128, likewise)").argParser(counts("-n")),
     )
+    .addOption(
+      new Option("--calls <list>", "tokens of one native call of a decode (32)").argParser(
+        counts("--calls"),
+      ),
+    )
     .addOption(counted("-d, --depth <list>", "tokens in the context before", "0"))
     .addOption(
       new Option("--pg <p,n>", "prompt, then decode; several by semicolons (-pg)")
@@ -216,15 +229,7 @@ export function specOf(flags: BenchFlags): Spec {
   refuseStray(flags);
   return {
     model: flags.model,
-    synthetic: flags.synthetic !== undefined
-      ? {
-        seed: flags.synthetic === true ? 0 : flags.synthetic,
-        layers: flags.layers ?? null,
-        experts: flags.experts ?? null,
-        vocab: flags.vocab ?? null,
-        routing: flags.routing ?? "model",
-      }
-      : null,
+    synthetic: syntheticOf(flags),
     device: flags.device,
     threads: [...flags.threads],
     kv: [...flags.kv],
@@ -233,6 +238,7 @@ export function specOf(flags: BenchFlags): Spec {
     plan: { ...flags.plan },
     n_prompt: alone ? [] : [...flags.prompt ?? [512]],
     n_gen: alone ? [] : [...flags.gen ?? [128]],
+    call_tokens: [...flags.calls ?? [CALL_TOKENS]],
     n_depth: [...flags.depth],
     prompt_gen: flags.pg.map(([p, n]) => [p, n]),
     verify_rows: [...flags.verify],
@@ -254,12 +260,19 @@ export function specOf(flags: BenchFlags): Spec {
   };
 }
 
-function refuseStray(flags: BenchFlags): void {
+/** Null for a model that is read. Throws UserError. */
+export function syntheticOf(flags: SyntheticFlags): Spec["synthetic"] {
+  const { synthetic, layers = null, experts = null, vocab = null, routing = "model" } = flags;
+  if (synthetic !== undefined) {
+    return { seed: synthetic === true ? 0 : synthetic, layers, experts, vocab, routing };
+  }
   const only = (["layers", "experts", "vocab", "routing"] as const)
     .find((name) => flags[name] !== undefined);
-  if (only && flags.synthetic === undefined) {
-    throw new UserError(`--${only} is for --synthetic models: add --synthetic.`);
-  }
+  if (only === undefined) return null;
+  throw new UserError(`--${only} is for --synthetic models: add --synthetic.`);
+}
+
+function refuseStray(flags: BenchFlags): void {
   if (flags.text !== undefined && flags.tokens !== "text") {
     throw new UserError(
       `--text is the source of --tokens text, not of ${flags.tokens} ids: add --tokens text.`,
@@ -267,6 +280,12 @@ function refuseStray(flags: BenchFlags): void {
   }
   const rows = flags.verify.find((n) => n < 1 || n > 16);
   if (rows !== undefined) throw new UserError(`--verify ${rows}: a verification has 1 to 16 rows.`);
+  if (flags.calls?.some((n) => n < 1)) {
+    throw new UserError("--calls 0: a call decodes at least one token.");
+  }
+  if (flags.calls && flags.tokenTimes) {
+    throw new UserError("--token-times makes a call for every token: leave out --calls.");
+  }
   if (flags.ub.some((n) => n < 1)) {
     throw new UserError("-ub 0: a prefill play has at least one token.");
   }

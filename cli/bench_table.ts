@@ -1,6 +1,6 @@
 /** A report as a table for people. A number whose check failed is not shown. */
 import { rateText } from "../bench/formats/tables.ts";
-import type { Report, Row } from "../bench/report.ts";
+import type { CallCost, Report, Row } from "../bench/report.ts";
 import { bytes, count, duration, type Paint, table } from "./print.ts";
 import { counted } from "../engine/wording.ts";
 import { verifyTables } from "./verify_table.ts";
@@ -30,11 +30,13 @@ export function reportTable(report: Report, paint: Paint): string {
       } times the mean over ${moe.sampled_tokens} tokens\n`,
     );
   }
+  for (const cost of report.call_costs ?? []) lines.push(callCostLine(cost));
   lines.push(verifyTables(report, paint));
   return lines.join("");
 }
 
-function headOf({ model, env, tool }: Report): string {
+/** What was measured on what: two lines, and what to know about every figure. */
+export function headOf({ model, env, tool }: Pick<Report, "model" | "env" | "tool">): string {
   const name = model ? [model.alias ?? model.path, model.synthetic ? "(synthetic)" : ""] : [];
   const size = model
     ? [model.quant, bytes(model.bytes_total), `${count(model.params_total)} parameters`]
@@ -86,8 +88,26 @@ function whyUnchecked({ check }: Row): string {
   return `logits of chunked and one-row prefill differ by ${check.max_logit_nmse} (NMSE)`;
 }
 
-function notesOf({ quality, validity }: Row): string {
+/** `host: 41.3 us a call (38.9..44.0): decode128@d0,calls=1 in 128 calls against ...` */
+function callCostLine({ points, host_ns_per_call: ns, ci95 }: CallCost): string {
+  const us = (n: number) => (n / 1e3).toFixed(1);
+  const bounds = ci95 ? ` (${us(ci95[0])}..${us(ci95[1])})` : "";
+  const [most, fewest] = [points[0], points.at(-1)!];
+  if (ci95 && ci95[0] <= 0) {
+    return `host: a call's time is within the noise${bounds}: more samples, or a quieter machine\n`;
+  }
+  return `host: ${us(ns)} us a call${bounds}: ${most.row} in ${
+    counted(most.calls, "call")
+  } against ` +
+    `${fewest.row} in ${fewest.calls}\n`;
+}
+
+function notesOf({ quality, validity, copy }: Row): string {
   const notes = quality ? [`perplexity ${quality.perplexity.toFixed(4)}`] : [];
+  if (copy) {
+    const rate = copy.gb_s === null ? "" : ` at ${copy.gb_s.toFixed(2)} GB/s`;
+    notes.push(`${bytes(copy.bytes)} copied${rate}`);
+  }
   if (validity.verdict !== "valid") {
     notes.push(`${validity.verdict}: ${validity.reasons.join(", ").replaceAll("_", " ")}`);
   }

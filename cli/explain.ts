@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { KvType, Phase } from "../engine/api_types.ts";
 import type { Context } from "./context.ts";
-import { FLAGS, type ModelFlags } from "./flags.ts";
+import { FLAGS, type ModelFlags, PHASE_ROWS } from "./flags.ts";
 import { examples } from "./help.ts";
 import { openModel } from "./open_model.ts";
 
@@ -13,9 +13,6 @@ interface Flags extends ModelFlags {
   readonly kv: KvType;
   readonly ctx?: number;
 }
-
-// What each phase is for: a token, a full block of a prompt, a short draft and its successor.
-const ROWS: Readonly<Record<Phase, number>> = { decode: 1, prefill: 64, verify: 4 };
 
 /** Adds the command to the program. */
 export function addExplain(program: Command, context: Context): void {
@@ -46,7 +43,7 @@ async function runExplain(context: Context, flags: Flags) {
   using opened = await openModel(context, flags);
   const text = await opened.engine.explainModel(opened.model, {
     phase: flags.phase,
-    rows: flags.rows ?? ROWS[flags.phase],
+    rows: flags.rows ?? PHASE_ROWS[flags.phase],
     depth: flags.depth,
     kv: flags.kv,
     ctx: flags.ctx,

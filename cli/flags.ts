@@ -3,7 +3,7 @@
  * the environment. Says what a flag may be; what it does is the command's business.
  */
 import { InvalidArgumentError, Option } from "commander";
-import type { DeviceKind, Env, Plan } from "../engine/api_types.ts";
+import type { DeviceKind, Env, Phase, Plan } from "../engine/api_types.ts";
 import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
 
 /** The environment as it is now. */
@@ -89,6 +89,9 @@ const PHASES = ["decode", "prefill", "verify"] as const;
 const SPECULATIONS = ["off", "auto", "ngram", "mtp"] as const;
 const NO_STOPS: readonly string[] = [];
 const NO_PLAN: Plan = {};
+
+/** Rows of a phase unless told: a token, a full block of a prompt, a short draft and its successor. */
+export const PHASE_ROWS: Readonly<Record<Phase, number>> = { decode: 1, prefill: 64, verify: 4 };
 
 /** Flags by name; a command adds those that it understands. */
 export const FLAGS = {

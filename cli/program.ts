@@ -14,6 +14,7 @@ import { addGenerate } from "./generate.ts";
 import { addInspect } from "./inspect.ts";
 import { addPerplexity } from "./perplexity.ts";
 import { addPlot } from "./plot.ts";
+import { addProfile } from "./profile.ts";
 import { addSynth } from "./synth.ts";
 import { addWorker } from "./worker.ts";
 
@@ -57,6 +58,7 @@ export function buildProgram(context: Context): Command {
   addBench(program, context);
   addCompare(program, context);
   addGate(program, context);
+  addProfile(program, context);
   addPerplexity(program, context);
   addPlot(program, context);
   addConvert(program, context);

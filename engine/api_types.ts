@@ -31,11 +31,13 @@ export type Env = Readonly<Record<string, string | undefined>>;
 /** Switches of the fusions and shortcuts of a model, by name. */
 export type Plan = Readonly<Record<string, boolean>>;
 
-/** `done` of `total` in units of the stage, bytes for reading and tensors for repacking. */
+/** `done` of `total` in units of the stage. */
 export interface Progress {
   readonly stage: string;
   readonly done: number;
   readonly total: number;
+  /** What is counted, where a rate of it means something. */
+  readonly unit?: "bytes";
 }
 
 export interface OpenDeviceOptions {

@@ -10,6 +10,14 @@ import { CTX_DEFAULT, keyBucket } from "./session.ts";
 import { planForward } from "./state.ts";
 import { counted } from "./wording.ts";
 
+/** Throws UserError for rows that a phase has no play of. */
+export function refuseShape({ phase, rows }: Pick<ExplainOptions, "phase" | "rows">): void {
+  if (phase === "decode" && rows !== 1) throw new UserError("Decode has one row; give --rows 1.");
+  if (phase === "verify" && (rows < 2 || rows > ROWS_MAX)) {
+    throw new UserError(`Verify has 2 to ${ROWS_MAX} rows, not ${rows}.`);
+  }
+}
+
 /** Prints what one play of `rows` tokens at `depth` would be. */
 export async function explainModel(model: LoadedModel, options: ExplainOptions): Promise<string> {
   const { phase, rows, depth, kv } = options;
@@ -21,10 +29,7 @@ export async function explainModel(model: LoadedModel, options: ExplainOptions):
       } not fit into a context of ${ctx}.`,
     );
   }
-  if (phase === "decode" && rows !== 1) throw new UserError("Decode has one row; give --rows 1.");
-  if (phase === "verify" && (rows < 2 || rows > ROWS_MAX)) {
-    throw new UserError(`Verify has 2 to ${ROWS_MAX} rows, not ${rows}.`);
-  }
+  refuseShape(options);
   const planned = planForward(model, {
     rows,
     ctx,

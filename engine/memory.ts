@@ -1,4 +1,6 @@
 /** How much memory a session will need, and the check of it before anything is allocated. */
+import type { Device } from "../ffi/abi/handle.ts";
+import { OWN_MEMORY_KINDS } from "../ffi/abi/layout.ts";
 import type { KvType } from "../kernels/models/forward.ts";
 import { kvBytesPerToken, stateBytes } from "./checkpoint/facts.ts";
 import { UserError } from "./errors.ts";
@@ -49,17 +51,22 @@ export function checkMemory(
   const need = sessionBytes(model, ctx, kv, prefillRows, draftHead);
   const bytes = need.kvBytes + need.stateBytes + need.scratchBytes;
   refuseUnlessFree(
+    model.device,
     bytes,
     `A context of ${ctx} tokens with ${kv} keys and values`,
     "Give a smaller --ctx, or --kv q8.",
   );
 }
 
-/** Throws UserError when `bytes` are not free now. */
-export function refuseUnlessFree(bytes: number, what: string, todo: string): void {
-  const { available } = Deno.systemMemoryInfo();
+/** Throws UserError when `bytes` are not free now where the device computes. */
+export function refuseUnlessFree(device: Device, bytes: number, what: string, todo: string): void {
+  const { kind, memoryFreeBytes } = device.info, own = OWN_MEMORY_KINDS.includes(kind);
+  const available = own ? memoryFreeBytes : Deno.systemMemoryInfo().available;
   const free = available * (1 - HEADROOM);
   if (bytes <= free) return;
   const gib = (n: number) => `${(n / 2 ** 30).toFixed(2)} GiB`;
-  throw new UserError(`${what} needs ${gib(bytes)} of memory and ${gib(free)} are free. ${todo}`);
+  const memory = own ? "device memory" : "memory";
+  throw new UserError(
+    `${what} needs ${gib(bytes)} of ${memory} and ${gib(free)} are free. ${todo}`,
+  );
 }

@@ -4,7 +4,7 @@
  * tensors.
  */
 import type { Binding, Device, Memory } from "../ffi/abi/handle.ts";
-import { type DeviceKind, WEIGHT_ALIGN } from "../ffi/abi/layout.ts";
+import { type DeviceKind, OWN_MEMORY_KINDS, WEIGHT_ALIGN } from "../ffi/abi/layout.ts";
 import { encodeTape, launchForm } from "../ffi/tape/encode.ts";
 import { planTape } from "../ffi/tape/plan.ts";
 import { partBytes, type Slot, Tape } from "../ffi/tape/tape.ts";
@@ -47,6 +47,51 @@ export function copiedBytes(plan: WeightPlan, kind: DeviceKind): number {
   return sum;
 }
 
+/** Bytes of the files that a device with memory of its own copies whole. */
+function uploadedBytes(
+  plan: WeightPlan,
+  files: readonly { readonly bytes: number }[],
+  kind: DeviceKind,
+): number {
+  if (!OWN_MEMORY_KINDS.includes(kind)) return 0;
+  const used = new Set(
+    plan.weights.flatMap(({ source: s, quantizeTo }) =>
+      s.kind === "mapped" && !quantizeTo && isAligned(s.parts, kind)
+        ? s.parts.flat().map((r) => r.file)
+        : []
+    ),
+  );
+  return [...used].reduce((sum, f) => sum + files[f].bytes, 0);
+}
+
+/** The stage of loading that brings weights onto the device. */
+export const LOADING = "loading weights";
+
+/**
+ * Bytes that each weight of a plan brings in: whole files where the device copies them, at the first weight of
+ * each; nothing where it uses them in place.
+ */
+export function loadedBytes(
+  plan: WeightPlan,
+  files: readonly { readonly bytes: number }[],
+  kind: DeviceKind,
+): number[] {
+  const seen = new Set<string>(), copied = new Set<number>();
+  return plan.weights.map(({ stored, source }) => {
+    if (seen.has(stored)) return 0;
+    seen.add(stored);
+    if (source.kind === "computed") return source.from.bytes;
+    const ranges = source.parts.flat();
+    if (source.kind === "gathered" || !isAligned(source.parts, kind)) {
+      return ranges.reduce((sum, r) => sum + r.bytes, 0);
+    }
+    if (!OWN_MEMORY_KINDS.includes(kind)) return 0;
+    const fresh = [...new Set(ranges.map((r) => r.file))].filter((f) => !copied.has(f));
+    fresh.forEach((f) => copied.add(f));
+    return fresh.reduce((sum, f) => sum + files[f].bytes, 0);
+  });
+}
+
 function partsOf(format: Format): readonly Slot["part"][] {
   return format.startsWith("q") ? PARTS : PARTS.slice(0, 1);
 }
@@ -71,14 +116,21 @@ export class DeviceWeights implements Disposable {
     const made = new DeviceWeights(device, checkpoint.files);
     try {
       refuseUnlessFree(
-        copiedBytes(plan, device.info.kind),
+        device,
+        copiedBytes(plan, device.info.kind) +
+          uploadedBytes(plan, checkpoint.files, device.info.kind),
         `Loading ${checkpoint.path}`,
         "Use a quantised checkpoint or a smaller model.",
       );
+      const bytes = loadedBytes(plan, checkpoint.files, device.info.kind);
+      const total = bytes.reduce((a, b) => a + b, 0);
       let done = 0;
-      for (const w of plan.weights) {
+      const tell = () => onProgress?.({ stage: LOADING, done, total, unit: "bytes" });
+      tell();
+      for (const [i, w] of plan.weights.entries()) {
         await made.#add(w);
-        onProgress?.({ stage: "loading weights", done: ++done, total: plan.weights.length });
+        done += bytes[i];
+        tell();
       }
       return made;
     } catch (e) {

@@ -113,6 +113,7 @@ function importedSpec({ model, rows, backend }: Imported): Spec {
     plan: {},
     n_prompt: all((r) => r.prompt),
     n_gen: all((r) => r.gen),
+    call_tokens: [],
     n_depth: all((r) => r.depth),
     prompt_gen: [],
     verify_rows: [],
@@ -166,6 +167,7 @@ function reportRow({ from }: Imported, row: ImportedRow): Row {
     params: {
       n_prompt: row.prompt,
       n_gen: row.gen,
+      call_tokens: null,
       n_depth: row.depth,
       rows: null,
       gamma: null,
@@ -202,6 +204,7 @@ function reportRow({ from }: Imported, row: ImportedRow): Row {
     moe: null,
     spec: null,
     rounds: null,
+    copy: null,
     quality: null,
     check: UNCHECKED,
     absent: { check: `${from} checks no output`, limit: `${from} does not tell` },

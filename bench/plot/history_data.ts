@@ -60,11 +60,19 @@ interface Thread {
   readonly placed: Placed[];
 }
 
-const SETTINGS: readonly Setting[] = ["gen", "depth", "prompt", "chunk", "threads", "tokens"];
+const SETTINGS: readonly Setting[] = [
+  "gen",
+  "calls",
+  "depth",
+  "prompt",
+  "chunk",
+  "threads",
+  "tokens",
+];
 /** Settings that a row's name does not say. */
 export const HISTORY_SETTINGS: readonly Setting[] = ["chunk", "threads", "tokens"];
 const RUN_FACTS = ["commit", "file", "started"];
-const ROW_FACTS: readonly string[] = ["gen", "depth", "prompt"];
+const ROW_FACTS: readonly string[] = ["gen", "calls", "depth", "prompt"];
 /** The only metric of a baseline that a report's pictures show. */
 const METRIC = "median_tps";
 

@@ -41,7 +41,7 @@ export const DECODE: RateKind = {
   place: "depth",
   label: "tokens already in context",
   x: (row) => row.params.n_depth,
-  settings: ["gen", "chunk", "threads", "tokens", "seed"],
+  settings: ["gen", "calls", "chunk", "threads", "tokens", "seed"],
 };
 
 export const PREFILL: RateKind = {

@@ -19,10 +19,19 @@ const IDENTITY = ["commit", "file", "started"];
 const ALWAYS = ["model", "backend"];
 
 /** Settings of a row that the axes of a picture do not show. */
-export type Setting = "gen" | "depth" | "prompt" | "chunk" | "threads" | "tokens" | "seed";
+export type Setting =
+  | "gen"
+  | "calls"
+  | "depth"
+  | "prompt"
+  | "chunk"
+  | "threads"
+  | "tokens"
+  | "seed";
 
 const SETTINGS: Readonly<Record<Setting, (p: SourceRow["row"]["params"]) => string>> = {
   gen: (p) => `${tokensText(p.n_gen)} tokens a sample`,
+  calls: (p) => p.call_tokens === null ? "" : `${countText(p.call_tokens, "token")} a call`,
   depth: (p) => `depth ${tokensText(p.n_depth)}`,
   prompt: (p) => `${tokensText(p.n_prompt)} prompt tokens`,
   chunk: (p) => `prefill chunks of ${tokensText(p.prefill_rows)}`,
@@ -55,7 +64,8 @@ export function factsOf(entry: SourceRow, settings: readonly Setting[]): Facts {
     ["machine", machineText(source)],
     ["backend", [env.library.backend, env.library.isa].filter((s) => s !== "").join(" ")],
     ["kv", `KV ${row.params.kv_type}`],
-    ...settings.map((name) => [name, SETTINGS[name](row.params)] as const),
+    ...settings.map((name) => [name, SETTINGS[name](row.params)] as const)
+      .filter(([, words]) => words !== ""),
     ...Object.keys(plan).sort().map((k) =>
       [`plan.${k}`, `${k}=${plan[k] ? "on" : "off"}`] as const
     ),

@@ -94,6 +94,7 @@ export async function synthesise(
 ): Promise<DeviceWeights> {
   const { config, options } = model;
   refuseUnlessFree(
+    device,
     syntheticBytes(model),
     `A synthetic ${name}`,
     "Give --layers, --experts or --vocab to make it smaller.",

@@ -50,7 +50,7 @@ export async function writeCheckpoint(
     for (const t of shard) map[t.name] = name;
     await writeSafetensors(join(folder, name), shard, { format: "mlx" }, (bytes) => {
       done += bytes;
-      onProgress?.({ stage: "writing weights", done, total });
+      onProgress?.({ stage: "writing weights", done, total, unit: "bytes" });
     });
   }
   if (shards.length > 1) {

@@ -47,6 +47,8 @@ export const DEVICE_KINDS = ["cpu", "null", "cuda", "metal", "emu"] as const;
 export type DeviceKind = (typeof DEVICE_KINDS)[number];
 /** Kinds that run a record as threadgroups of its .metal kernel; the others run tasks. */
 export const THREADGROUP_KINDS: readonly DeviceKind[] = ["cuda", "metal", "emu"];
+/** Kinds with memory of their own: files are copied there, where the others use them in place. */
+export const OWN_MEMORY_KINDS: readonly DeviceKind[] = ["cuda"];
 /** On these a slot begins at a multiple of so many bytes, for vector loads; read-only weights at less, and u32 anywhere. */
 export const SLOT_ALIGN = 16;
 export const WEIGHT_ALIGN = 8;

@@ -3,20 +3,19 @@
  * ops stand for which line of the model and what a plan switches; knows no file, memory or device.
  */
 import type { Recorder, Tensor } from "../define.ts";
-import { addRmsNorm } from "../ops/add_rms_norm/op.ts";
 import { embed } from "../ops/embed/op.ts";
-import { rmsNorm } from "../ops/rms_norm/op.ts";
 import { sample } from "../ops/sample/op.ts";
 import { stepAdvance } from "../ops/step_advance/op.ts";
 import { stepMove } from "../ops/step_move/op.ts";
 import { tokenNll } from "../ops/token_nll/op.ts";
 import {
-  Activations,
+  type Activations,
   Forward,
   type ForwardShape,
   outputHead,
   project,
   projectInto,
+  Stream,
   type WeightForm,
 } from "./forward.ts";
 import type { ModelConfig } from "./qwen35_config.ts";
@@ -36,41 +35,37 @@ export function recordForward(
   const layers = s.tapLayers ?? c.layers;
   const rowsOf = (name: string) =>
     tap ? tape.state(name, "f32", [s.rows, c.hidden]) : f.scratch(name, [s.rows, c.hidden]);
-  const x = rowsOf("x"), h = rowsOf("normed");
-  const eps = c.normEps;
+  const x = rowsOf("x");
+  let normed: Tensor | undefined;
+  const stream = new Stream(f, x, () => normed ??= rowsOf("normed"));
   tape.emit(embed, { history: f.history, step: f.step, table: f.weight("embed"), y: x }, {
     ahead: 0,
   });
-  const normOf = (layer: number) => layer < layers ? `layers.${layer}.inputNorm` : "finalNorm";
-  tape.emit(rmsNorm, { x, w: f.weight(normOf(0)), y: h }, { eps });
   const commits: (() => void)[] = [];
   for (let layer = 0; layer < layers; layer++) {
-    const a = new Activations(f, h);
-    const mixed = c.layerKinds[layer] === "gdn"
-      ? recordGdn(f, layer, a, commits)
-      : recordAttention(f, `layers.${layer}`, `kv.${layer}`, a);
-    const postNorm = f.weight(`layers.${layer}.postNorm`);
-    tape.emit(addRmsNorm, { x, delta: mixed, w: postNorm, y: h }, { eps });
-    const b = new Activations(f, h);
-    const delta = recordFfn(f, `layers.${layer}`, b);
-    tape.emit(addRmsNorm, { x, delta, w: f.weight(normOf(layer + 1)), y: h }, { eps });
+    const block = `layers.${layer}`, a = stream.norm(`${block}.inputNorm`);
+    if (c.layerKinds[layer] === "gdn") recordGdn(f, layer, a, stream, commits);
+    else recordAttention(f, block, `kv.${layer}`, a, stream);
+    recordFfn(f, block, stream.norm(`${block}.postNorm`), stream);
   }
-  if (s.output === "round") recordRound(f, h, commits);
-  else recordOutput(f, h);
-  if (s.head) recordDraftHead(f, h);
+  const last = stream.norm("finalNorm");
+  if (s.output === "round") recordRound(f, last, commits);
+  else recordOutput(f, last);
+  if (!s.head && !tap) return;
+  const rows = last.x;
+  if (s.head) recordDraftHead(f, rows);
 }
 
 /** Rows of logits that are in memory at a time when only their likelihood is kept. */
 const NLL_ROWS = 64;
 
-function recordOutput(f: Forward, h: Tensor): void {
+/** `h` are the final normed rows. */
+function recordOutput(f: Forward, h: Activations): void {
   const { c, s, tape } = f;
   const head = outputHead(c);
-  const rowsFrom = (row: number, n: number) =>
-    new Activations(f, tape.view(h, row * c.hidden, [n, c.hidden]));
   if (s.output === "sample") {
     const logits = tape.state("logits", "f32", [1, c.vocab]);
-    projectInto(rowsFrom(s.rows - 1, 1), [head], logits);
+    projectInto(h.part(s.rows - 1, 1), [head], logits);
     const picked = tape.state("picked", "u32", [1]);
     const work = f.scratch("work", [2, c.vocab]);
     tape.emit(sample, { logits, step: f.step, history: f.history, work, picked }, { rows: s.rows });
@@ -78,13 +73,13 @@ function recordOutput(f: Forward, h: Tensor): void {
     return;
   }
   if (s.output === "logits") {
-    projectInto(rowsFrom(0, s.rows), [head], tape.state("logits", "f32", [s.rows, c.vocab]));
+    projectInto(h, [head], tape.state("logits", "f32", [s.rows, c.vocab]));
   }
   if (s.output === "nll") {
     const nll = tape.state("nll", "f32", [s.rows]);
     for (let first = 0; first < s.rows; first += NLL_ROWS) {
       const n = Math.min(NLL_ROWS, s.rows - first);
-      const logits = project(rowsFrom(first, n), [head]);
+      const logits = project(h.part(first, n), [head]);
       tape.emit(
         tokenNll,
         { logits, step: f.step, history: f.history, nll: tape.view(nll, first, [n]) },

@@ -4,22 +4,20 @@
  * position p, so the head's cache ends one before the trunk's.
  */
 import type { Tensor } from "../define.ts";
-import { addRmsNorm } from "../ops/add_rms_norm/op.ts";
 import { argmax } from "../ops/argmax/op.ts";
 import { draftAppend } from "../ops/draft_append/op.ts";
 import { embed } from "../ops/embed/op.ts";
 import { normPair } from "../ops/norm_pair/op.ts";
-import { rmsNorm } from "../ops/rms_norm/op.ts";
 import { selectRow } from "../ops/select_row/op.ts";
 import { stepPlace } from "../ops/step_place/op.ts";
-import { Activations, type Forward, outputHead, project, projectInto } from "./forward.ts";
+import { Activations, type Forward, outputHead, project, projectInto, Stream } from "./forward.ts";
 import { recordAttention, recordFfn } from "./qwen35_layers.ts";
 
 /** Names of the head's scratch and step block. */
 const PREFIX = "mtp.";
 
 /** The head over pairs of `hidden` rows and the tokens behind their positions; its normed rows. */
-function recordPairs(f: Forward, hidden: Tensor, y: Tensor): void {
+function recordPairs(f: Forward, hidden: Tensor, y: Tensor): Tensor {
   const { c, s, tape } = f, shape = [s.rows, c.hidden], eps = c.normEps;
   const token = f.scratch("token", shape);
   const table = f.weight("embed");
@@ -28,12 +26,11 @@ function recordPairs(f: Forward, hidden: Tensor, y: Tensor): void {
   const wA = f.weight("mtp.embedNorm"), wB = f.weight("mtp.hiddenNorm");
   tape.emit(normPair, { a: token, b: hidden, wA, wB, y: pair }, { eps });
   const x = project(new Activations(f, pair), ["mtp.fc"]);
-  const h = f.scratch("normed", shape);
-  tape.emit(rmsNorm, { x, w: f.weight("mtp.inputNorm"), y: h }, { eps });
-  const mixed = recordAttention(f, "mtp", "kv.mtp", new Activations(f, h));
-  tape.emit(addRmsNorm, { x, delta: mixed, w: f.weight("mtp.postNorm"), y: h }, { eps });
-  const delta = recordFfn(f, "mtp", new Activations(f, h));
-  tape.emit(addRmsNorm, { x, delta, w: f.weight("mtp.norm"), y }, { eps });
+  let normed: Tensor | undefined;
+  const stream = new Stream(f, x, () => normed ??= f.scratch("normed", shape));
+  recordAttention(f, "mtp", "kv.mtp", stream.norm("mtp.inputNorm"), stream);
+  recordFfn(f, "mtp", stream.norm("mtp.postNorm"), stream);
+  return stream.norm("mtp.norm", () => y).x;
 }
 
 /**
@@ -48,8 +45,8 @@ export function recordDraftHead(f: Forward, hidden: Tensor): void {
   const place = round ? { back: 0, ofRound: 1 } : { back: s.rows, ofRound: 0 };
   tape.emit(stepPlace, { step, at: head.step }, { ahead: 0, ...place });
   const shape = [s.rows, c.hidden];
-  const rows = s.tapHead ? tape.state("mtp.normed", "f32", shape) : head.scratch("out", shape);
-  recordPairs(head, hidden, rows);
+  const out = s.tapHead ? tape.state("mtp.normed", "f32", shape) : head.scratch("out", shape);
+  const rows = recordPairs(head, hidden, out);
   if (s.tapHead) {
     const logits = tape.state("mtp.logits", "f32", [s.rows, c.vocab]);
     projectInto(new Activations(head, rows), [outputHead(c)], logits);
@@ -64,9 +61,7 @@ export function recordDraftHead(f: Forward, hidden: Tensor): void {
   for (let index = 0; index < drafts; index++) {
     if (index > 0) {
       tape.emit(stepPlace, { step, at: one.step }, { ahead: index, back: 1, ofRound: 0 });
-      const y = one.scratch("out", [1, c.hidden]);
-      recordPairs(one, last, y);
-      last = y;
+      last = recordPairs(one, last, one.scratch("out", [1, c.hidden]));
     }
     const logits = project(new Activations(one, last), [outputHead(c)]);
     const picked = one.scratch("picked", [1], "u32");

@@ -2,23 +2,26 @@
  * The end of a speculative round as records: every row draws the token behind it, those drafts are kept
  * that were drawn, and the recurrent layers take up the rows kept. Owns no layer.
  */
-import type { Tensor } from "../define.ts";
 import { sample } from "../ops/sample/op.ts";
 import { specAccept } from "../ops/spec_accept/op.ts";
-import { Activations, type Forward, outputHead, projectInto } from "./forward.ts";
+import { type Activations, type Forward, outputHead, projectInto } from "./forward.ts";
 
 /** Words from one drawn token to the next: tensors begin at multiples of 16 bytes. */
 const PITCH = 4;
 
 /**
- * `h` holds the final normed rows; `commits` record the recurrent states. A draft is kept where the row
+ * `h` are the final normed rows; `commits` record the recurrent states. A draft is kept where the row
  * before it draws that very token with the filters, penalties and random numbers of its own position, so
  * the stream is that of one row at a time under the same seed.
  */
-export function recordRound(f: Forward, h: Tensor, commits: readonly (() => void)[]): void {
+export function recordRound(
+  f: Forward,
+  h: Activations,
+  commits: readonly (() => void)[],
+): void {
   const { c, s, tape, step, history } = f;
   const logits = tape.state("logits", "f32", [s.rows, c.vocab]);
-  projectInto(new Activations(f, h), [outputHead(c)], logits);
+  projectInto(h, [outputHead(c)], logits);
   const picked = f.scratch("picked", [s.rows, PITCH], "u32");
   for (let r = 0; r < s.rows; r++) {
     const row = tape.view(logits, r * c.vocab, [1, c.vocab]);

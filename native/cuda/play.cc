@@ -196,13 +196,14 @@ class cuda_player : public host_player {
 		return make_plain(t, &t.run, error);
 	}
 
-	int32_t halted(const cuda_tape& t, bool* out, lw_error* error) {
-		*out = false;
-		uint32_t word = LW_HALT_RUNNING;
+	// What the last play of any tape, or the host, left in the step block.
+	int32_t look(const cuda_tape& t, lw_error* error) {
 		if (!t.step) return LW_STATUS_OK;
-		LW_CUDA(cudaMemcpyAsync(&word, t.step + LW_STEP_HALT, sizeof word, cudaMemcpyDeviceToHost, plays()), "Cannot read the step block");
+		uint32_t words[LW_STEP_PRODUCED + 1];
+		LW_CUDA(cudaMemcpyAsync(words, t.step, sizeof words, cudaMemcpyDeviceToHost, plays()), "Cannot read the step block");
 		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read the step block");
-		*out = word != LW_HALT_RUNNING;
+		t.progress->halted = words[LW_STEP_HALT];
+		t.progress->produced = words[LW_STEP_PRODUCED];
 		return LW_STATUS_OK;
 	}
 
@@ -224,9 +225,7 @@ class cuda_player : public host_player {
 	}
 
 	int32_t play_on(cuda_tape& t, uint32_t times, uint32_t* played, lw_error* error) {
-		bool ended;
-		if (int32_t bad = halted(t, &ended, error)) return bad;
-		if (ended || times == 0) return LW_STATUS_OK;
+		if (times == 0 || t.progress->halted != LW_HALT_RUNNING) return LW_STATUS_OK;
 		const uint32_t before = t.progress->played;
 		auto count = [&] { *played = t.progress->played - before; };
 		if (!t.played) {
@@ -234,7 +233,7 @@ class cuda_player : public host_player {
 			t.played = true;
 			count();
 		}
-		while (*played < times && (!t.step || t.progress->halted == LW_HALT_RUNNING)) {
+		while (*played < times && t.progress->halted == LW_HALT_RUNNING) {
 			if (!t.run.value)
 				if (int32_t bad = make_graph(t, error)) return bad;
 			const uint32_t ahead = t.step && !t.guarded ? 1 : times - *played;
@@ -368,14 +367,7 @@ public:
 	int32_t play(played_tape& played_as, uint32_t times, uint32_t* played, lw_error* error) override {
 		auto& t = static_cast<cuda_tape&>(played_as);
 		LW_CUDA(device_->use(), "Cannot use the CUDA device");
-		if (t.step) {
-			uint32_t words[3];
-			LW_CUDA(cudaMemcpyAsync(words, t.step, sizeof words, cudaMemcpyDeviceToHost, plays()), "Cannot read the step block");
-			LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read the step block");
-			t.progress->halted = words[LW_STEP_HALT];
-			t.progress->produced = words[LW_STEP_PRODUCED];
-			if (words[LW_STEP_HALT] != LW_HALT_RUNNING) return LW_STATUS_OK;
-		}
+		if (int32_t bad = look(t, error)) return bad;
 		playing_ = &t;
 		const int32_t status = play_on(t, times, played, error);
 		playing_ = nullptr;

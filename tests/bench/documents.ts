@@ -111,6 +111,7 @@ const PLAIN: Omit<Row, "id" | "kind" | "params" | "samples_ns" | "tokens_per_sam
   },
   moe: null,
   spec: null,
+  copy: null,
   rounds: null,
   quality: null,
   check: {
@@ -141,6 +142,7 @@ export function row(id: string, rates: readonly number[], given: Partial<Row> = 
     params: {
       n_prompt: kind === "prefill" ? n : 0,
       n_gen: kind === "decode" ? n : 0,
+      call_tokens: null,
       n_depth: Number(depth),
       rows: null,
       gamma: null,

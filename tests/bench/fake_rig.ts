@@ -7,6 +7,7 @@ import { ROUND_TOKENS } from "../../bench/grid.ts";
 import type {
   BenchEngine,
   Clock,
+  Copied,
   EnergyMeter,
   EngineSettings,
   FormCheck,
@@ -23,6 +24,8 @@ import type {
 export interface Script {
   /** Time of the step that gives token `i` of a timeline of `pos` tokens; default 1 ms. */
   readonly stepNs?: (pos: number, run: number) => number;
+  /** Added to each call of a decode. */
+  readonly callNs?: number;
   /** Time of a prompt of so many tokens; default 10 us a token. */
   readonly promptNs?: (tokens: number, run: number) => number;
   readonly verifyNs?: (rows: number) => number;
@@ -49,6 +52,7 @@ export interface Script {
   readonly meterDiesNs?: number;
   readonly readings?: (n: number) => Partial<MachineReading>;
   readonly loadNs?: (n: number) => number;
+  readonly copied?: (n: number) => Copied;
   readonly weights?: (n: number) => string;
 }
 
@@ -99,6 +103,7 @@ export class FakeEngine implements BenchEngine {
     return Promise.resolve();
   }
   decode(tokens: number): Promise<void> {
+    this.rig.clock.advance(this.rig.script.callNs ?? 0);
     for (let i = 0; i < tokens; i++) {
       this.rig.clock.advance(this.rig.script.stepNs?.(this.#pos, this.run) ?? 1_000_000);
       this.#pos++;
@@ -244,10 +249,10 @@ export class FakeRig implements Rig {
     this.engines.push(engine);
     return Promise.resolve(engine);
   }
-  load(): Promise<void> {
+  load(): Promise<Copied | null> {
     const n = this.#loads++;
     this.clock.advance(this.script.loadNs?.(n) ?? 2_000_000);
-    return Promise.resolve();
+    return Promise.resolve(this.script.copied?.(n) ?? null);
   }
   weights(): Promise<string> {
     return Promise.resolve(this.script.weights?.(this.#loads) ?? "same");

@@ -65,12 +65,13 @@ Deno.test("grid: a long run is a prompt and the decode behind it, in one session
 });
 
 Deno.test("grid: calls have ends at the 32nd token from either edge", () => {
-  assert.deepEqual(callsOf(0, false), []);
-  assert.deepEqual(callsOf(5, false), [5]);
-  assert.deepEqual(callsOf(32, false), [32]);
-  assert.deepEqual(callsOf(40, false), [32, 8]);
-  assert.deepEqual(callsOf(64, false), [32, 32]);
-  assert.deepEqual(callsOf(100, false), [32, 32, 4, 32]);
-  assert.deepEqual(callsOf(128, false), [32, 32, 32, 32]);
-  assert.deepEqual(callsOf(3, true), [1, 1, 1]);
+  assert.deepEqual(callsOf(0), []);
+  assert.deepEqual(callsOf(5), [5]);
+  assert.deepEqual(callsOf(32), [32]);
+  assert.deepEqual(callsOf(40), [32, 8]);
+  assert.deepEqual(callsOf(64), [32, 32]);
+  assert.deepEqual(callsOf(100), [32, 32, 4, 32]);
+  assert.deepEqual(callsOf(128), [32, 32, 32, 32]);
+  assert.deepEqual(callsOf(3, 1), [1, 1, 1]);
+  assert.deepEqual(callsOf(21, 8), [8, 5, 8]);
 });

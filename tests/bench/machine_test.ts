@@ -4,12 +4,23 @@ import assert from "node:assert/strict";
 import { clockGrainNs } from "../../bench/clock.ts";
 import { type EnergyHost, energyMeter } from "../../bench/energy.ts";
 import { compareForms } from "../../bench/form_check.ts";
-import { mappedPath } from "../../bench/identity.ts";
+import { bundledFrom, mappedPath } from "../../bench/identity.ts";
 import { foreignTime, PeakMemory } from "../../bench/machine.ts";
 import { Prompt } from "../../bench/prompt.ts";
 import { routingFacts } from "../../bench/routing.ts";
 import { fastest } from "../../bench/anchor.ts";
 import { FakeClock } from "./fake_rig.ts";
+
+Deno.test("machine: a program that was packed names the commit that it came from", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    assert.equal(await bundledFrom(folder), null);
+    await Deno.writeTextFile(`${folder}/bundle.json`, '{ "commit": "abc", "dirty": false }');
+    assert.deepEqual(await bundledFrom(folder), { commit: "abc", dirty: false });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
 
 Deno.test("machine: CPU time of others is what was busy and not ours", () => {
   const stat = "cpu  100 20 30 5000 60 7 8 9 0 0\ncpu0 1 2 3";

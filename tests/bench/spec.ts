@@ -13,6 +13,7 @@ export function specWith(given: Partial<Spec>): Spec {
     plan: {},
     n_prompt: [],
     n_gen: [],
+    call_tokens: [32],
     n_depth: [0],
     prompt_gen: [],
     verify_rows: [],

@@ -263,6 +263,11 @@ Deno.test("load and perplexity: times without a limit", async () => {
   assert.equal(text.quality?.predictions, 1000);
   assert.equal(text.check.ok, true);
   assert.equal(load.check.ok, true);
+  assert.equal(load.copy, null);
+  assert.match(load.absent.copy, /^files are used where they lie/);
+  const copied = (n: number) => ({ bytes: 8e9, ns: [9, 1, 4, 2][n] * 1e9 });
+  const copies = (await measure({ load: true, repetitions: 3 }, { copied })).rows[0];
+  assert.deepEqual(copies.copy, { bytes: 8e9, ns: [1e9, 4e9, 2e9], gb_s: 4 });
   const other = await measure({ load: true }, { weights: (n) => String(n > 3) });
   assert.equal(other.rows[0].check.ok, false);
 });

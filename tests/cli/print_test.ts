@@ -87,3 +87,20 @@ Deno.test("the progress bar: throttled, cut to the window, silent without a term
     "",
   ]);
 });
+
+Deno.test("the progress bar: bytes have a rate, counted since their stage began", () => {
+  let err = "", now = 5000;
+  const terminal = { errIsTty: true, columns: () => 100, err: (t: string) => void (err = t) };
+  using bar = new ProgressBar(terminal as unknown as Terminal, () => now);
+  bar.update({ stage: "checking", done: 3, total: 4 });
+  const shown = (done: number) => {
+    bar.update({ stage: "loading weights", done, total: 20.4e9, unit: "bytes" });
+    return err.split("% ")[1];
+  };
+  now = 10_000;
+  assert.equal(shown(0), "loading weights: 0 B of 20.4 GB");
+  now = 10_500;
+  assert.equal(shown(5.1e9), "loading weights: 5.10 GB of 20.4 GB, 10.2 GB/s");
+  now = 14_000;
+  assert.equal(shown(20.4e9), "loading weights: 20.4 GB of 20.4 GB, 5.10 GB/s");
+});

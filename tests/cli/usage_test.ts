@@ -58,6 +58,7 @@ Deno.test("every command has help with examples", async () => {
       "inspect",
       "perplexity",
       "plot",
+      "profile",
       "synth",
     ],
   );

@@ -98,10 +98,10 @@ inline case_file read_cases(const char* path) {
 	return out;
 }
 
-// The CPU device with this instruction set or the emulator of that name, or 0 where this build or machine lacks it.
+// The device whose instruction set has this name, or 0 where this build or machine lacks it.
 inline uint32_t open_level(const std::string& name, uint32_t threads) {
 	lw_error error;
-	for (uint32_t kind : {LW_KIND_CPU, LW_KIND_EMU}) {
+	for (uint32_t kind : {LW_KIND_CPU, LW_KIND_EMU, LW_KIND_CUDA}) {
 		uint32_t n = 0, device = 0;
 		ok(lw_device_count(kind, &n, &error), "device count", error);
 		for (uint32_t i = 0; i < n; i++) {

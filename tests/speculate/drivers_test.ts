@@ -1,5 +1,6 @@
 /** Every drafter through the driver of rounds, a call at a time beside serial decode. */
 import assert from "node:assert/strict";
+import { defaultPlan } from "../../engine/model.ts";
 import { type Drafter, type DraftPolicy, fixedDrafts } from "../../engine/speculate/drafter.ts";
 import { mtpDrafter } from "../../engine/speculate/mtp.ts";
 import { ngramDrafter } from "../../engine/speculate/ngram.ts";
@@ -90,6 +91,7 @@ const RUNS: readonly {
   name: string;
   kind: DeviceKind;
   actInt8: boolean;
+  fused?: boolean;
   draftHead: boolean;
   tokens: number;
 }[] = [
@@ -98,17 +100,21 @@ const RUNS: readonly {
     { name: "dense head", kind: "cpu", actInt8, draftHead: true, tokens: 90 } as const,
     { name: "moe head", kind: "cpu", actInt8, draftHead: true, tokens: 90 } as const,
   ]),
+  { name: "tiny", kind: "cpu", actInt8: false, fused: true, draftHead: true, tokens: 90 },
+  { name: "moe head", kind: "cpu", actInt8: false, fused: true, draftHead: true, tokens: 90 },
   { name: "dense head", kind: "emu", actInt8: false, draftHead: true, tokens: 10 },
   { name: "moe head", kind: "emu", actInt8: false, draftHead: true, tokens: 10 },
 ];
 
-for (const { name, kind, actInt8, draftHead, tokens } of RUNS) {
-  Deno.test(`drafters equal serial decode: ${kind}, ${name}, actInt8=${actInt8}`, async () => {
+for (const { name, kind, tokens, ...options } of RUNS) {
+  const { actInt8, fused = defaultPlan(kind).fused } = options;
+  const label = `${kind}, ${name}, actInt8=${actInt8}, fused=${fused}`;
+  Deno.test(`drafters equal serial decode: ${label}`, async () => {
     const folder = await Deno.makeTempDir();
     try {
       const path = name === "moe head" ? await withRandomHead(MOE, folder) : MODELS[name];
       const drive = { tokens, from: 24, perCall: 6 };
-      await withPair(path, { kind, actInt8, draftHead }, (pair) => everyDrafter(pair, drive));
+      await withPair(path, { kind, ...options }, (pair) => everyDrafter(pair, drive));
     } finally {
       await Deno.remove(folder, { recursive: true });
     }

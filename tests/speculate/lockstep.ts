@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { DeviceKind } from "../../ffi/abi/layout.ts";
 import { GREEDY, type Sampling } from "../../engine/generation_config.ts";
-import { type LoadedModel, openDevice, openModel } from "../../engine/model.ts";
+import { defaultPlan, type LoadedModel, openDevice, openModel } from "../../engine/model.ts";
 import { Session, type SessionOptions } from "../../engine/session.ts";
 import type { ScriptedDraft } from "../../engine/speculate/scripted.ts";
 
@@ -31,6 +31,8 @@ export interface Pair {
 export interface PairOptions {
   readonly kind?: DeviceKind;
   readonly actInt8?: boolean;
+  /** Left out: as the device has it. */
+  readonly fused?: boolean;
   readonly draftHead?: boolean;
   readonly session?: SessionOptions;
 }
@@ -42,7 +44,8 @@ export async function withPair(
 ): Promise<void> {
   const { kind = "cpu", actInt8 = false, draftHead = false } = options;
   using device = openDevice({ kind });
-  using model = await openModel(name, { device, env: {}, plan: { actInt8 }, draftHead });
+  const { fused = defaultPlan(kind).fused } = options;
+  using model = await openModel(name, { device, env: {}, plan: { actInt8, fused }, draftHead });
   using serial = new Session(model, { ctx: 512, ...options.session });
   using rounds = new Session(model, { ctx: 512, ...options.session, draftHead });
   await run({ model, serial, rounds });

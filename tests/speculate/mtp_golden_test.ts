@@ -1,6 +1,6 @@
 /** The MTP head against what transformers computed: hidden rows, logits, drafts, agreement with the trunk. */
 import assert from "node:assert/strict";
-import { openDevice, openModel } from "../../engine/model.ts";
+import { defaultPlan, openDevice, openModel } from "../../engine/model.ts";
 import { Session, type SessionOptions } from "../../engine/session.ts";
 import { GREEDY } from "../../engine/generation_config.ts";
 import type { DeviceKind } from "../../ffi/abi/layout.ts";
@@ -24,12 +24,13 @@ async function withHead(
   options: SessionOptions,
   run: (session: Session) => Promise<void>,
   kind: DeviceKind = "cpu",
+  fused = defaultPlan(kind).fused,
 ): Promise<void> {
   using device = openDevice({ kind });
   using model = await openModel(name, {
     device,
     env: {},
-    plan: { actInt8: false },
+    plan: { actInt8: false, fused },
     draftHead: true,
   });
   using session = new Session(model, { kv: "f32", draftHead: true, ...options });
@@ -78,12 +79,13 @@ async function checkFixture(
   }
 }
 
-for (const kind of ["cpu", "emu"] as const) {
-  Deno.test(`MTP head, dense fixture on ${kind}: hidden rows, logits and chained drafts`, async () => {
+for (const [kind, fused] of [["cpu", false], ["cpu", true], ["emu", true]] as const) {
+  const label = `dense fixture on ${kind}, fused=${fused}`;
+  Deno.test(`MTP head, ${label}: hidden rows, logits and chained drafts`, async () => {
     const folder = `${ROOT}qwen35-dense-tiny`;
     const golden = await readGolden(`${folder}/golden_mtp.safetensors`);
     const prompt = ids(await readGolden(`${folder}/golden.safetensors`), "long.input_ids");
-    await withHead(folder, { ctx: 128 }, (s) => checkFixture(s, golden, prompt), kind);
+    await withHead(folder, { ctx: 128 }, (s) => checkFixture(s, golden, prompt), kind, fused);
   });
 }
 

@@ -1,5 +1,6 @@
 /** Rejection forced at every place and full acceptance, every width: the bytes are those of serial decode. */
 import assert from "node:assert/strict";
+import { defaultPlan } from "../../engine/model.ts";
 import { DRAFTS_MAX } from "../../kernels/step.ts";
 import {
   compare,
@@ -46,16 +47,27 @@ const RUNS: readonly (PairOptions & { name: string; widths: readonly number[]; f
   ...["tiny", "dense", "moe"].flatMap((name) =>
     [false, true].map((actInt8) => ({ name, actInt8, widths: ALL, from: 30 }))
   ),
+  ...["tiny", "dense", "moe"].map((name) => ({ name, fused: true, widths: ALL, from: 30 })),
+  { name: "tiny", actInt8: true, fused: true, widths: [4], from: 30 },
   // Across the first block of keys, where another form of attention takes over.
-  { name: "dense", widths: [2, 16], from: 240, session: { kv: "q8" } },
+  ...[false, true].map((fused) => ({
+    name: "dense",
+    fused,
+    widths: [2, 16],
+    from: 240,
+    session: { kv: "q8" } as const,
+  })),
   { name: "dense", kind: "emu", widths: [1, 4, 16], from: 30 },
   { name: "moe", kind: "emu", widths: [2, 7], from: 30 },
+  { name: "moe", kind: "emu", widths: [3], from: 250 },
+  { name: "moe", kind: "emu", fused: false, widths: [2], from: 30 },
   { name: "tiny", kind: "emu", widths: [3], from: 9 },
 ];
 
 for (const { name, widths, from, ...options } of RUNS) {
-  const { kind = "cpu", actInt8 = false } = options;
-  const label = `${kind}, ${name}, actInt8=${actInt8}, widths ${widths[0]} to ${widths.at(-1)}`;
+  const { kind = "cpu", actInt8 = false, fused = defaultPlan(kind).fused } = options;
+  const plan = `actInt8=${actInt8}, fused=${fused}`;
+  const label = `${kind}, ${name}, ${plan}, widths ${widths[0]} to ${widths.at(-1)} from ${from}`;
   Deno.test(`rounds equal serial decode at every rejection: ${label}`, async () => {
     const session = { ctx: 1024, ...options.session };
     await withPair(

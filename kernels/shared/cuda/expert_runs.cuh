@@ -1,0 +1,59 @@
+// Pairs (row, choice) sorted by expert into runs, for the products of kernels/shared/cuda/gemm.cuh: which run a block does
+// and which rows of x it reads. Nothing in `order` and `offsets` is trusted.
+#pragma once
+#include "kernels/shared/cuda/gemm.cuh"
+
+namespace lw_cuda {
+
+constexpr uint32_t NO_PAIR = 0xffffffffu;
+
+struct ExpertTile {
+	uint32_t expert, first, pairs;  // order[first .. first + pairs]; no pairs: nothing to do
+};
+
+// The tile of slot `slot` of a grid of expert_slots(). Expert e has the slots from offsets[e] / tile + e on: at least as
+// many as its run has tiles. The last expert that begins at the slot or before is found by 32 probes of a warp at a time.
+__device__ __forceinline__ ExpertTile expert_tile(const uint32_t* offsets, uint32_t experts, uint32_t pairs, uint32_t slot, uint32_t tile) {
+	const uint32_t lane = threadIdx.x % 32;
+	if (experts == 0) return {0, 0, 0};
+	uint32_t e = 0;
+	for (uint32_t left = experts; left > 1;) {
+		const uint32_t stride = (left + 31) / 32, probe = lane * stride;
+		const bool begun = probe < left && offsets[e + probe] / tile + e + probe <= slot;
+		const uint32_t steps = max(__popc(__ballot_sync(~0u, begun)), 1) - 1;
+		e += steps * stride;
+		left = min(stride, left - steps * stride);
+	}
+	const uint32_t begin = offsets[e], end = offsets[e + 1], before = begin / tile + e;
+	if (end > pairs || begin >= end || slot < before || slot - before >= (end - begin + tile - 1) / tile) return {0, 0, 0};
+	const uint32_t first = begin + (slot - before) * tile;
+	return {e, first, min(end - first, tile)};
+}
+inline uint32_t expert_slots(uint32_t pairs, uint32_t experts, uint32_t tile) { return pairs / tile + experts; }
+
+// Tokens of a tile for runs of this length on average. Short runs take little memory and registers, so that two blocks
+// share a multiprocessor and one loads weights while the other multiplies.
+constexpr int SHORT_RUN = 32, LONG_RUN = 64;
+inline int run_tile(uint32_t pairs, uint32_t experts) { return pairs / 24 < experts ? SHORT_RUN : LONG_RUN; }
+constexpr int blocks_of(int tokens) { return tokens == SHORT_RUN ? 2 : 1; }
+
+// The pairs of a tile, NO_PAIR behind them and for what is no pair, and the rows that they read, pair / top_k or row 0.
+template <int TOKENS> __device__ __forceinline__ void list_pairs(const uint32_t* order, const ExpertTile& t, uint32_t pairs, uint32_t top_k, uint32_t* pair, uint32_t* rows) {
+	if (threadIdx.x >= TOKENS) return;
+	const uint32_t p = threadIdx.x < t.pairs ? order[t.first + threadIdx.x] : NO_PAIR;
+	pair[threadIdx.x] = p < pairs ? p : NO_PAIR;
+	rows[threadIdx.x] = p < pairs ? p / top_k : 0;
+}
+
+// Calls run(columns) with the smallest width of the product that holds the tile's pairs, as a constant.
+template <int N> struct Columns {
+	static constexpr int count = N;
+};
+template <int TOKENS, class RUN> __device__ __forceinline__ void with_columns(uint32_t pairs, RUN&& run) {
+	if (pairs <= 16) run(Columns<16>());
+	else if (TOKENS == SHORT_RUN && pairs <= 24) run(Columns<24>());
+	else if (TOKENS == SHORT_RUN || pairs <= 32) run(Columns<32>());
+	else run(Columns<TOKENS>());
+}
+
+}  // namespace lw_cuda
