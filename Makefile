@@ -76,7 +76,7 @@ endif
 
 # The CUDA player: kernels translated from the .metal sources, and what is better by hand for CUDA. It takes minutes to
 # compile, so it is built where there are nvcc and an NVIDIA device, for that device. CUDA=1 builds it wherever nvcc is,
-# CUDA=0 nowhere. CUDA_ARCHS names the compute capabilities to compile for, the first also as PTX.
+# CUDA=0 nowhere. CUDA_ARCHS names the compute capabilities to compile for, the first that later devices run too also as PTX.
 NVCC ?= $(shell command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 CUDA_FOUND := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sed 's/^90$$/90a/' | sort -u)
 CUDA ?= $(if $(and $(wildcard $(NVCC)),$(CUDA_FOUND)),1,0)
@@ -98,7 +98,7 @@ OBJECTS += $(CUDA_OBJECTS)
 $(CUDA_OBJECTS): $(BUILD)/.cuda
 LIBS := $(foreach d,lib64 lib targets/$(ARCH)-linux/lib,-L$(CUDA_HOME)/$(d)) -lcudart_static -lcudadevrt -lrt -ldl
 CUDA_FLAGS := -std=c++17 -O3 -I. $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
-	-gencode arch=compute_$(firstword $(CUDA_ARCHS)),code=compute_$(firstword $(CUDA_ARCHS)) \
+	$(foreach a,$(firstword $(filter-out %a,$(CUDA_ARCHS))),-gencode arch=compute_$(a),code=compute_$(a)) -compress-mode=size \
 	-Xcompiler -fPIC,-fvisibility=hidden,-Wall -MMD -MP
 $(BUILD)/obj/native/core/api.o: CXXFLAGS += -DLW_CUDA_PLAYER
 $(BUILD)/obj/native/cuda/%.o: CXXFLAGS += -isystem $(CUDA_HOME)/include

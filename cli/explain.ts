@@ -33,7 +33,7 @@ export function addExplain(program: Command, context: Context): void {
       examples([
         ["explain", "What decoding one token plays"],
         ["explain --phase verify --rows 8 --depth 4096", "Checking eight drafted tokens"],
-        ["explain --plan actInt8=off", "With float activations"],
+        ["explain --plan actInt8=off --plan fused=on", "With float activations and joined records"],
       ]),
     )
     .action((flags) => runExplain(context, flags));

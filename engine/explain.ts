@@ -42,8 +42,10 @@ export async function explainModel(model: LoadedModel, options: ExplainOptions):
   const form = launchForm(model.device.info.kind);
   const hash = await hashTape(planned, encodeTape(planned, form));
   const { weights, kv: kvBytes, recurrent } = cost.bytes;
+  const plan = Object.entries(model.plan).map(([name, on]) => `${name}=${on ? "on" : "off"}`);
   return [
     explainTape(planned, form),
+    `plan ${plan.join(" ")}`,
     `bytes per play at depth ${depth}: weights ${weights}, kv ${kvBytes}, recurrent state ${recurrent}`,
     `floating point operations per play: ${Math.round(cost.flops)}`,
     `tape sha256 ${hash}`,

@@ -206,7 +206,7 @@ export class Activations {
 export class Stream {
   #delta: Tensor | null = null;
 
-  /** `place` is where norms go that are in memory. */
+  /** `place` gives the rows that hold a norm which is read from memory. */
   constructor(readonly f: Forward, readonly x: Tensor, readonly place: () => Tensor) {}
 
   /** The norm of the rows, to be read before something is added. */

@@ -1,27 +1,8 @@
 /** Bytes and operations of a token against sums worked out by hand, from tapes that no device plays. */
 import assert from "node:assert/strict";
-import { mlxFormat } from "../../engine/checkpoint/facts.ts";
 import { Coster, movedBytes } from "../../engine/cost.ts";
 import { inverseFrequencies } from "../../engine/model.ts";
-import type { ForwardModel } from "../../engine/state.ts";
-import { configJson, type Size } from "../../engine/synthetic/sizes.ts";
-import type { WeightForm } from "../../kernels/models/forward.ts";
-import { parseConfig } from "../../kernels/models/qwen35_config.ts";
-import { weightList } from "../../kernels/models/qwen35_weights.ts";
-
-/** A model of MLX's formats without any weights. */
-export function shapesOf(size: Size, actInt8 = true): ForwardModel {
-  const config = parseConfig(configJson(size), "config.json");
-  const forms = new Map(
-    weightList(config).map((w): [string, WeightForm] => [w.name, {
-      format: mlxFormat(4)(w),
-      shape: w.shape,
-      stored: w.name,
-      firstRow: 0,
-    }]),
-  );
-  return { config, forms, plan: { actInt8, fused: false } };
-}
+import { shapesOf } from "../shapes_of.ts";
 
 const NO_ROUTING = () => undefined;
 

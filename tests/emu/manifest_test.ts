@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { manifest } from "../../native/msl/emit.ts";
 import { read } from "../../native/msl/main.ts";
 import { bundle } from "../../native/msl/source.ts";
+import { SLOTS_MAX } from "../../ffi/abi/layout.ts";
 import { slotNames, snake } from "../../ffi/tape/op_ids.ts";
 import { kernelNames, type Op } from "../../kernels/define.ts";
 import { isAffine } from "../../kernels/formats/affine.ts";
@@ -13,7 +14,7 @@ import { OPS } from "../../kernels/table.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 /** Behind the slots, as native/emu/play.cc binds it. */
-const ARGS_BUFFER = 16;
+const ARGS_BUFFER = SLOTS_MAX;
 
 type Manifest = ReturnType<typeof manifest>;
 type Argument = Manifest["kernels"][number]["arguments"][number];

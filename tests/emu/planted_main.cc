@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
 	float* y = static_cast<float*>(malloc(N * sizeof(float)));
 	for (uint32_t i = 0; i < N; i++) x[i] = y[i] = float(i % 7);
 	uint32_t args[1] = {1};
-	void* buffers[17] = {x, y};
+	void* buffers[25] = {x, y};
 	buffers[24] = args;
 	simt::Failure failure{};
 	for (int i = 1; i < argc; i++) {

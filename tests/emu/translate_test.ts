@@ -98,7 +98,7 @@ Deno.test("translate: instantiations by macro get every template argument, defau
   const cuda = plain(await translated(source, "cuda"));
   assert.match(
     cuda,
-    /extern"C"__global__ void __launch_bounds__\(64\)k_k__three\(const vec<float,2>\*__restrict__ a_s,float\*a_y,const __grid_constant__ k_args a_a\)/,
+    /extern"C"__global__ void __launch_bounds__\(64\)k_k__three\(const vec<float,2>\*a_s,float\*a_y,const __grid_constant__ k_args a_a,unsigned long long\*stamp\)/,
   );
   assert.match(
     cuda,

@@ -1,7 +1,7 @@
 /** The random Qwen3.5 fixtures on any device, and what is held against transformers' float32 there. */
 import assert from "node:assert/strict";
 import type { DeviceKind } from "../../ffi/abi/layout.ts";
-import { openDevice, openModel } from "../../engine/model.ts";
+import { defaultPlan, openDevice, openModel } from "../../engine/model.ts";
 import { GREEDY } from "../../engine/generation_config.ts";
 import { Session } from "../../engine/session.ts";
 import { assertClose, floats, type GoldenTensor, ids, readGolden } from "./golden.ts";
@@ -18,13 +18,14 @@ export async function withFixture(
   file: string,
   run: (session: Session, golden: Golden) => Promise<void>,
   kind: DeviceKind = "cpu",
+  fused = defaultPlan(kind).fused,
 ): Promise<void> {
   const golden = await readGolden(`${FIXTURE_ROOT}${name}/golden.safetensors`);
   using device = openDevice({ kind });
   using model = await openModel(`${FIXTURE_ROOT}${name}${file}`, {
     device,
     env: {},
-    plan: { actInt8: false },
+    plan: { actInt8: false, fused },
   });
   using session = new Session(model, { kv: "f32", ctx: 256 });
   await run(session, golden);

@@ -1,5 +1,6 @@
 /** Row invariance of whole models: 1 to 16 rows in one play give each row its own bits, states included. */
 import assert from "node:assert/strict";
+import type { DeviceKind } from "../../ffi/abi/layout.ts";
 import { openDevice, openModel } from "../../engine/model.ts";
 import { Session } from "../../engine/session.ts";
 import { GPU_KINDS } from "../kernel_kinds.ts";
@@ -22,31 +23,44 @@ const ALL_ROWS = Array.from({ length: ROWS_MAX - 1 }, (_, i) => i + 2);
 /** The emulator is slow: one width that no tile divides, and the widest. */
 const SOME_ROWS = [3, 16];
 
-const RUNS = [
-  ...[false, true].flatMap((actInt8) => [
-    { kind: "cpu", model: "tiny", tokens: 24, actInt8, widths: ALL_ROWS } as const,
-    { kind: "cpu", model: DENSE, tokens: 48, actInt8, widths: ALL_ROWS } as const,
-    { kind: "cpu", model: MOE, tokens: 48, actInt8, widths: ALL_ROWS } as const,
+interface Run {
+  readonly kind: DeviceKind;
+  readonly model: string;
+  readonly tokens: number;
+  readonly actInt8: boolean;
+  readonly fused: boolean;
+  readonly widths: readonly number[];
+}
+
+const RUNS: readonly Run[] = [
+  ...[[false, false], [true, false], [false, true]].flatMap(([actInt8, fused]): Run[] => [
+    { kind: "cpu", model: "tiny", tokens: 24, actInt8, fused, widths: ALL_ROWS },
+    { kind: "cpu", model: DENSE, tokens: 48, actInt8, fused, widths: ALL_ROWS },
+    { kind: "cpu", model: MOE, tokens: 48, actInt8, fused, widths: ALL_ROWS },
   ]),
-  { kind: "emu", model: "tiny", tokens: 16, actInt8: false, widths: SOME_ROWS } as const,
-  { kind: "emu", model: DENSE, tokens: 16, actInt8: false, widths: ALL_ROWS } as const,
-  { kind: "emu", model: MOE, tokens: 16, actInt8: false, widths: ALL_ROWS } as const,
+  { kind: "emu", model: "tiny", tokens: 16, actInt8: false, fused: true, widths: SOME_ROWS },
+  { kind: "emu", model: DENSE, tokens: 16, actInt8: false, fused: true, widths: ALL_ROWS },
+  { kind: "emu", model: MOE, tokens: 16, actInt8: false, fused: true, widths: ALL_ROWS },
+  { kind: "emu", model: MOE, tokens: 16, actInt8: false, fused: false, widths: SOME_ROWS },
   ...GPU_KINDS.flatMap((kind) =>
-    ["tiny", DENSE, MOE].map((model) => ({
-      kind,
-      model,
-      tokens: 48,
-      actInt8: false,
-      widths: ALL_ROWS,
-    }))
+    ["tiny", DENSE, MOE].flatMap((model) =>
+      [true, false].map((fused): Run => ({
+        kind,
+        model,
+        tokens: 48,
+        actInt8: false,
+        fused,
+        widths: fused ? ALL_ROWS : SOME_ROWS,
+      }))
+    )
   ),
 ];
 
-for (const { kind, model: name, tokens, actInt8, widths } of RUNS) {
-  const label = `${name.replace(ROOT, "")} on ${kind}, actInt8=${actInt8}`;
+for (const { kind, model: name, tokens, actInt8, fused, widths } of RUNS) {
+  const label = `${name.replace(ROOT, "")} on ${kind}, actInt8=${actInt8}, fused=${fused}`;
   Deno.test(`${label}: up to 16 rows equal one row bit for bit`, async () => {
     using device = openDevice({ kind });
-    using model = await openModel(name, { device, env: {}, plan: { actInt8 } });
+    using model = await openModel(name, { device, env: {}, plan: { actInt8, fused } });
     // Past the first block of keys, so that both forms of decode attention take part.
     using session = new Session(model, { ctx: 320, kv: "f16" });
     const ids = Uint32Array.from(

@@ -13,7 +13,7 @@ const golden = await readGolden(FIXTURES + "golden.safetensors");
 const record = JSON.parse(await Deno.readTextFile(FIXTURES + "golden.json"));
 
 async function withTiny(
-  plan: { actInt8: boolean },
+  plan: Readonly<Record<string, boolean>>,
   run: (open: (options: ConstructorParameters<typeof Session>[1]) => Session) => Promise<void>,
   kind: DeviceKind = "cpu",
 ): Promise<void> {
@@ -32,25 +32,27 @@ async function withTiny(
 
 const EXACT = { actInt8: false };
 
-Deno.test("tiny: tokens, logits and hidden states agree with the golden values", async () => {
-  await withTiny(EXACT, async (open) => {
-    const session = open({ kv: "f32", ctx: 512 });
-    for (let p = 0; p < record.prompts.length; p++) {
-      const prompt = ids(golden, `prompt${p}.ids`);
-      assert.deepEqual([...session.model.tokenizer.encode(record.prompts[p].text)], [...prompt]);
-      session.reset();
-      const logits = await session.forward(prompt, "logits");
-      const last = logits.subarray((prompt.length - 1) * session.model.config.vocab);
-      assertClose(
-        last,
-        floats(golden, `prompt${p}.logits_q4`),
-        { max: 2e-4, nmse: 1e-9 },
-        "logits",
-      );
-      await checkGreedy(session, prompt, record.prompts[p].q4);
-    }
+for (const fused of [false, true]) {
+  Deno.test(`tiny: tokens and logits agree with the golden values, fused=${fused}`, async () => {
+    await withTiny({ ...EXACT, fused }, async (open) => {
+      const session = open({ kv: "f32", ctx: 512 });
+      for (let p = 0; p < record.prompts.length; p++) {
+        const prompt = ids(golden, `prompt${p}.ids`);
+        assert.deepEqual([...session.model.tokenizer.encode(record.prompts[p].text)], [...prompt]);
+        session.reset();
+        const logits = await session.forward(prompt, "logits");
+        const last = logits.subarray((prompt.length - 1) * session.model.config.vocab);
+        assertClose(
+          last,
+          floats(golden, `prompt${p}.logits_q4`),
+          { max: 2e-4, nmse: 1e-9 },
+          "logits",
+        );
+        await checkGreedy(session, prompt, record.prompts[p].q4);
+      }
+    });
   });
-});
+}
 
 for (const kind of KERNEL_KINDS) {
   Deno.test(`tiny: golden tokens and logits on ${kind}`, async () => {
@@ -82,22 +84,24 @@ async function checkGreedy(
   assert.deepEqual(got.slice(0, n), want.greedy_ids.slice(0, n));
 }
 
-Deno.test("tiny: hidden states of every layer agree with the golden values", async () => {
-  await withTiny(EXACT, async (open) => {
-    const session = open({ kv: "f32", ctx: 64 });
-    const prompt = ids(golden, "prompt0.ids");
-    const { layers, hidden } = session.model.config;
-    for (let layer = 0; layer <= layers; layer++) {
-      session.reset();
-      await session.forward(prompt, "none", { tapLayers: layer });
-      // The golden list ends with the normed output of the last layer, as transformers gives it.
-      const name = layer === layers ? "normed" : "x";
-      const got = session.readState(name, prompt.length * hidden);
-      const want = floats(golden, `prompt0.hidden${layer}_q4`);
-      assertClose(got, want, { max: 2e-4, nmse: 1e-9 }, `hidden ${layer}`);
-    }
+for (const fused of [false, true]) {
+  Deno.test(`tiny: hidden states of every layer agree with the golden values, fused=${fused}`, async () => {
+    await withTiny({ ...EXACT, fused }, async (open) => {
+      const session = open({ kv: "f32", ctx: 64 });
+      const prompt = ids(golden, "prompt0.ids");
+      const { layers, hidden } = session.model.config;
+      for (let layer = 0; layer <= layers; layer++) {
+        session.reset();
+        await session.forward(prompt, "none", { tapLayers: layer });
+        // The golden list ends with the normed output of the last layer, as transformers gives it.
+        const name = layer === layers ? "normed" : "x";
+        const got = session.readState(name, prompt.length * hidden);
+        const want = floats(golden, `prompt0.hidden${layer}_q4`);
+        assertClose(got, want, { max: 2e-4, nmse: 1e-9 }, `hidden ${layer}`);
+      }
+    });
   });
-});
+}
 
 Deno.test("tiny: perplexity of the held-out text, exact and with 8-bit activations", async () => {
   const text = await Deno.readTextFile(FIXTURES + "heldout.txt");

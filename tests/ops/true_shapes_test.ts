@@ -98,6 +98,30 @@ const SHAPES: Readonly<Record<string, { sizes: readonly Sizes[]; dtypes?: Dtypes
     }],
     dtypes: { gate: FORMAT },
   },
+  gemv_add: {
+    sizes: [{ rows: 2, inDim: 4096, out: 100 }, { rows: 3, inDim: 17408, out: 60 }],
+    dtypes: { w: FORMAT },
+  },
+  moe_route_gate_up: {
+    sizes: [{
+      ...experts,
+      rows: 2,
+      inDim: 2048,
+      slots: 9,
+      logitStride: 257,
+      gateRows: 64,
+      upRows: 64,
+      ffn: 32,
+      gateRow: 0,
+      upRow: 32,
+      eps: 1e-6,
+    }],
+    dtypes: { gate: FORMAT },
+  },
+  moe_down_add: {
+    sizes: [{ ...experts, rows: 2, slots: 9, logitStride: 257, ffn: 512, dim: 64, gateCol: 256 }],
+    dtypes: { down: FORMAT },
+  },
   moe_down: { sizes: [{ ...experts, rows: 2, ffn: 512, dim: 64 }], dtypes: { down: FORMAT } },
   conv_silu: {
     sizes: GDN.map(({ channels }) => ({

@@ -23,7 +23,7 @@ Deno.test("encode: the header counts records and slots", () => {
   const { TAPE_MAGIC, ABI_VERSION } = layout;
   assert.deepEqual([...head], [TAPE_MAGIC, ABI_VERSION, 5, planned.slots.length]);
   assert.equal(bytes.length, layout.TAPE_HEAD_BYTES + 5 * layout.RECORD_BYTES);
-  assert.equal(layout.RECORD_BYTES, 160);
+  assert.equal(layout.RECORD_BYTES, 192);
 });
 
 Deno.test("encode: kernel, flags, grid, slots, axes and parameters of a record", () => {
@@ -35,7 +35,8 @@ Deno.test("encode: kernel, flags, grid, slots, axes and parameters of a record",
   assert.equal(kernelTable()[words[0]].name, "gemv__q8g64_f16");
   assert.deepEqual([...words.subarray(1, 8)], [0, 1, 1, 1, 1, 0, 0]);
   const none = layout.NO_SLOT, first = layout.RECORD_HEAD_WORDS;
-  const slots = [0, 2, 3, 4, none, none, none, 5, 6, 7, none, none, none, 1, none, none];
+  const slots = [0, 2, 3, 4, none, none, none, 5, 6, 7, none, none, none, 1]
+    .concat(Array(layout.SLOTS_MAX - 14).fill(none));
   assert.deepEqual([...words.subarray(first, first + layout.SLOTS_MAX)], slots);
   // rows, inDim, out0, out1, out2, out3, yStride, yCol: axes in order of first use, absent ones 0.
   const sizes = [...words.subarray(first + layout.SLOTS_MAX)];

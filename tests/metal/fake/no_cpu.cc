@@ -9,6 +9,6 @@ int32_t open(uint32_t, uint32_t, std::unique_ptr<player>*, lw_error* error) { re
 
 }  // namespace
 
-const backend cpu_backend = {count, open};
+const backend cpu_backend = {count, open, nullptr};
 
 }  // namespace lw

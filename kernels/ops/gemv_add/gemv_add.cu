@@ -1,0 +1,28 @@
+// y[r,o] += sum_i x[r,i] * w[o,i] for rows <= 16, for affine weights: one addition of the finished sum.
+#include "kernels/shared/cuda/gemv.cuh"
+#include "native/gen/ops.h"
+
+namespace lw_cuda {
+namespace {
+
+template <class F, uint32_t ROWS>
+__global__ void __launch_bounds__(512, ROWS <= 2 ? 2 : 1)
+gemv_add_rows(const float* x, const uint8_t* w, const uint8_t* w_scales, const uint8_t* w_biases, float* y, const __grid_constant__ gemv_add_args a, unsigned long long* stamp) {
+	let_next_begin();
+	const Concatenation all = {{{w, w_scales, w_biases}}, {a.out}};
+	gemv<F, ROWS, true>(x, nullptr, 0.0f, a.rows, a.in_dim, all, y, a.out);
+	stamp_end(stamp);
+}
+
+template <class F, uint32_t ROWS> bool shape(const void* words, const Chip& chip, Launch* out) {
+	const auto& a = *static_cast<const gemv_add_args*>(words);
+	return gemv_shape<F, ROWS>(a.rows, a.in_dim, tiles_of(a.out), chip, out);
+}
+
+#define LW_ROWS(v, rows) \
+	RegisterOverride v##_##rows("gemv_add__" #v, reinterpret_cast<const void*>(gemv_add_rows<cuda_format::v, rows>), 5, sizeof(gemv_add_args), shape<cuda_format::v, rows>);
+#define LW_VARIANT(v) LW_CUDA_ROWS(LW_ROWS, v)
+LW_CUDA_FORMATS(LW_VARIANT)
+
+}  // namespace
+}  // namespace lw_cuda

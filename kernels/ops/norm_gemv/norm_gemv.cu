@@ -1,0 +1,32 @@
+// y[r, y_col + o] = sum_i x[r,i] * inverse[r] * w_norm[i] * w[o,i] for rows <= 16, o over w0 | w1 | w2 | w3, for affine
+// weights, with inverse[r] = 1 / sqrt(mean_i(x[r,i]^2) + eps).
+#include "kernels/shared/cuda/gemv.cuh"
+#include "native/gen/ops.h"
+
+namespace lw_cuda {
+namespace {
+
+template <class F, uint32_t ROWS>
+__global__ void __launch_bounds__(512, ROWS <= 2 ? 2 : 1)
+norm_gemv_rows(const float* x, const uint8_t* w0, const uint8_t* w0_scales, const uint8_t* w0_biases, const uint8_t* w1, const uint8_t* w1_scales,
+     const uint8_t* w1_biases, const uint8_t* w2, const uint8_t* w2_scales, const uint8_t* w2_biases, const uint8_t* w3, const uint8_t* w3_scales,
+     const uint8_t* w3_biases, const float* w_norm, float* y, const __grid_constant__ norm_gemv_args a, unsigned long long* stamp) {
+	let_next_begin();
+	const Concatenation w = {{{w0, w0_scales, w0_biases}, {w1, w1_scales, w1_biases}, {w2, w2_scales, w2_biases}, {w3, w3_scales, w3_biases}},
+	                         {a.out0, a.out1, a.out2, a.out3}};
+	gemv<F, ROWS, false>(x, w_norm, a.eps, a.rows, a.in_dim, w, y + a.y_col, a.y_stride);
+	stamp_end(stamp);
+}
+
+template <class F, uint32_t ROWS> bool shape(const void* words, const Chip& chip, Launch* out) {
+	const auto& a = *static_cast<const norm_gemv_args*>(words);
+	return gemv_shape<F, ROWS>(a.rows, a.in_dim, tiles_of(a.out0) + tiles_of(a.out1) + tiles_of(a.out2) + tiles_of(a.out3), chip, out);
+}
+
+#define LW_ROWS(v, rows) \
+	RegisterOverride v##_##rows("norm_gemv__" #v, reinterpret_cast<const void*>(norm_gemv_rows<cuda_format::v, rows>), 15, sizeof(norm_gemv_args), shape<cuda_format::v, rows>);
+#define LW_VARIANT(v) LW_CUDA_ROWS(LW_ROWS, v)
+LW_CUDA_FORMATS(LW_VARIANT)
+
+}  // namespace
+}  // namespace lw_cuda
