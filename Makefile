@@ -129,7 +129,7 @@ $(BUILD)/obj/cuda/linked.o: $(BUILD)/obj/native/cuda/control.cu.o
 	$(Q)$(NVCC) $(filter-out -MMD -MP,$(CUDA_FLAGS)) -dlink $(filter %.o,$^) -o $@ -lcudadevrt
 endif
 
-.PHONY: FORCE all budgets check-msl lib demo gpu-bundle test test-metal san-metal metal-address metal-thread test-no-device test-emu-san ok san san-run gen gen-check fmt fmt-check lint check clean help
+.PHONY: FORCE all budgets check-msl lib demo gpu-bundle test test-metal san-metal metal-address metal-thread test-no-device test-emu-san ok san san-cuda san-run gen gen-check fmt fmt-check lint check clean help
 .DEFAULT_GOAL := all
 
 all: $(LIB) node_modules/.ready ## build the library and fetch the TypeScript dependencies
@@ -213,6 +213,18 @@ NATIVE_TESTS := $(BUILD)/op_suite $(BUILD)/fuzz_tape
 $(NATIVE_TESTS): $(BUILD)/%: $(BUILD)/obj/tests/native/%.o $(LIB)
 	@echo "  LINK $@"
 	$(Q)$(CXX) $(SANITIZE) $(SANITIZE_EMU) -pthread $< -o $@ -L$(BUILD) -llapwing '-Wl,-rpath,$(HERE)'
+
+# On an NVIDIA device: the op cases again under compute-sanitizer, and a device that is lost on the way. The cases are
+# those that fit into its time; bits must be those of the run without it.
+SAN_CUDA_CASES := $(BUILD)/san-cuda-cases.bin
+$(BUILD)/cuda_lost: tests/native/cuda_lost.cu $(LIB)
+	@echo "  NVCC $<"
+	$(Q)$(NVCC) -std=c++17 -I. $< -o $@ -L$(BUILD) -llapwing -Xlinker '-rpath,$(HERE)'
+san-cuda: all $(BUILD)/op_suite $(BUILD)/cuda_lost ## run the CUDA player's op cases under compute-sanitizer
+	@$(RUN_DENO) run --allow-read --allow-write --allow-ffi tests/native/dump_cases.ts $(SAN_CUDA_CASES) cuda
+	compute-sanitizer --tool memcheck --error-exitcode 1 $(BUILD)/op_suite $(SAN_CUDA_CASES) 1
+	compute-sanitizer --tool racecheck --error-exitcode 1 $(BUILD)/op_suite $(SAN_CUDA_CASES) 1
+	$(BUILD)/cuda_lost
 
 # What every kernel takes of an Apple GPU's threadgroup; one over its limits does not compile.
 budgets: $(BUILD)/kernel_budgets ## print threads, threadgroup memory and buffers of every .metal kernel

@@ -5,7 +5,8 @@
 import type { Env, Progress } from "../engine/api_types.ts";
 import { UserError } from "../engine/errors.ts";
 import { refuseShape } from "../engine/explain.ts";
-import { CTX_DEFAULT, PREFILL_ROWS_DEFAULT } from "../engine/session.ts";
+import { prefillRowsDefault } from "../engine/prefill_rows.ts";
+import { CTX_DEFAULT } from "../engine/session.ts";
 import { ROUND_TOKENS } from "./grid.ts";
 import { toolIdentity } from "./identity.ts";
 import { DECODE_PLAYS, LivePlay } from "./live_play.ts";
@@ -94,7 +95,7 @@ export async function runProfile(o: ProfileOptions): Promise<Profile> {
   });
   const env = await rig.environment(threads);
   const model = await rig.identity(threads);
-  const prefillRows = spec.phase === "prefill" ? spec.rows : PREFILL_ROWS_DEFAULT;
+  const prefillRows = spec.phase === "prefill" ? spec.rows : prefillRowsDefault(spec.device);
   const settings = { threads, kv, prefillRows };
   const ctx = contextFor(spec, await rig.contextMax(threads));
   using engine = await rig.open(settings, ctx);

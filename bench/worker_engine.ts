@@ -2,7 +2,7 @@
 import type { Env } from "../engine/api_types.ts";
 import { UserError } from "../engine/errors.ts";
 import { openDevice, openModel } from "../engine/model.ts";
-import { PREFILL_ROWS_DEFAULT } from "../engine/session.ts";
+import { prefillRowsDefault } from "../engine/prefill_rows.ts";
 import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
 import { modelIdentity } from "./identity.ts";
 import { LiveEngine } from "./live.ts";
@@ -33,7 +33,7 @@ export async function openWorkerEngine(request: OpenRequest, env: Env): Promise<
   );
   const ctx = Math.min(request.ctx, model.config.contextMax);
   const prompt = new Prompt({ tokens: "random", seed: PROMPT_SEED, vocab: model.vocabUsed });
-  const settings = { threads, kv, prefillRows: PREFILL_ROWS_DEFAULT };
+  const settings = { threads, kv, prefillRows: prefillRowsDefault(kind) };
   const engine = opening.use(new LiveEngine(model, settings, prompt, ctx));
   const identity = {
     env: await captureEnvironment(device, null),

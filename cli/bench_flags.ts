@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError, Option, type OptionValues } from "commander";
 import { CALL_TOKENS, parseCounts, parsePairs } from "../bench/grid.ts";
 import { type KvType, ROUTINGS, type Spec, TOKEN_SOURCES } from "../bench/report.ts";
+import { prefillRowsDefault } from "../engine/prefill_rows.ts";
 import { UserError } from "../engine/errors.ts";
 import { decimal, FLAGS, type ModelFlags, whole } from "./flags.ts";
 import { addSweepFlags, type SweepFlags, sweepOf } from "./sweep_flags.ts";
@@ -30,7 +31,7 @@ export interface BenchFlags extends Omit<ModelFlags, "threads">, SyntheticFlags,
   readonly window: number;
   readonly perplexityTokens?: number;
   readonly kv: readonly KvType[];
-  readonly ub: readonly number[];
+  readonly ub?: readonly number[];
   readonly tokens: Spec["tokens"];
   readonly text?: string;
   readonly seed: number;
@@ -205,7 +206,11 @@ function addWorkFlags<
       new Option("--kv <types>", "element types of the KV cache, by commas (-ctk)")
         .argParser(kvTypes).default(["f16" as KvType], "f16"),
     )
-    .addOption(counted("--ub <list>", "tokens of one prefill play (-ub)", "512"))
+    .addOption(
+      new Option("--ub <list>", "tokens of one prefill play (-ub) (512, on CUDA 2048)").argParser(
+        counts("--ub"),
+      ),
+    )
     .addOption(
       new Option("--tokens <kind>", "what prompts are").choices(TOKEN_SOURCES)
         .default("random" as const),
@@ -233,7 +238,7 @@ export function specOf(flags: BenchFlags): Spec {
     device: flags.device,
     threads: [...flags.threads],
     kv: [...flags.kv],
-    prefill_rows: [...flags.ub],
+    prefill_rows: [...flags.ub ?? [prefillRowsDefault(flags.device)]],
     quantize: flags.quantize ?? null,
     plan: { ...flags.plan },
     n_prompt: alone ? [] : [...flags.prompt ?? [512]],
@@ -286,7 +291,7 @@ function refuseStray(flags: BenchFlags): void {
   if (flags.calls && flags.tokenTimes) {
     throw new UserError("--token-times makes a call for every token: leave out --calls.");
   }
-  if (flags.ub.some((n) => n < 1)) {
+  if (flags.ub?.some((n) => n < 1)) {
     throw new UserError("-ub 0: a prefill play has at least one token.");
   }
 }

@@ -15,7 +15,7 @@ import { type PlannedWeight, planWeights, type WeightPlan } from "./checkpoint/w
 import { UserError } from "./errors.ts";
 import { loadTexts } from "./texts.ts";
 import { copiedBytes } from "./weights.ts";
-import { PREFILL_ROWS_DEFAULT } from "./session.ts";
+import { prefillRowsDefault } from "./prefill_rows.ts";
 import type { KvType } from "../kernels/models/forward.ts";
 import type { ModelConfig } from "../kernels/models/qwen35_config.ts";
 import { weightBytes } from "../kernels/formats/affine.ts";
@@ -178,7 +178,7 @@ function forecasts(checkpoint: Checkpoint, plan: WeightPlan): MemoryForecast[] {
   const mapped = plan.weights.filter((w) => w.source.kind === "mapped")
     .reduce((n, w) => n + bytesOf(w), 0);
   return FORECASTS.filter(([ctx]) => ctx <= config.contextMax).map(([ctx, kv]) => {
-    const scratchBytes = scratchGuess(config, PREFILL_ROWS_DEFAULT);
+    const scratchBytes = scratchGuess(config, prefillRowsDefault("cpu"));
     const f = memoryForecast(config, { mapped, copied }, { ctx, kv, scratchBytes });
     return {
       ctx,

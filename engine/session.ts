@@ -12,6 +12,7 @@ import {
 import { ATTN_BLOCK, DRAFTS_MAX, HALT, type HaltReason, STEP } from "../kernels/step.ts";
 import { AXIS_MAX } from "../ffi/abi/layout.ts";
 import { UserError } from "./errors.ts";
+import { prefillRowsDefault } from "./prefill_rows.ts";
 import { checkMemory } from "./memory.ts";
 import type { LoadedModel } from "./model.ts";
 import { isRecurrent, type ReadyTape, SessionState, type Snapshot } from "./state.ts";
@@ -25,7 +26,7 @@ export interface SessionOptions {
   readonly room?: number;
   /** Element type of the KV cache; default f16. */
   readonly kv?: KvType;
-  /** Tokens of one prefill play; default 512. */
+  /** Tokens of one prefill play; default 512, on CUDA 2048. */
   readonly prefillRows?: number;
   /** Allows more positions than the model was made for: where time counts and not what it says. */
   readonly stretch?: boolean;
@@ -34,7 +35,6 @@ export interface SessionOptions {
 }
 
 export const CTX_DEFAULT = 4096;
-export const PREFILL_ROWS_DEFAULT = 512;
 
 type Taps = Pick<ForwardShape, "tapLayers" | "tapRouting" | "givenRouting" | "tapHead"> & {
   /** Instead of the model's own. */
@@ -80,7 +80,7 @@ export class Session implements Disposable {
     const { contextMax } = model.config;
     this.ctx = options.ctx ?? Math.min(Math.max(CTX_DEFAULT, options.room ?? 0), contextMax);
     this.kv = options.kv ?? "f16";
-    this.prefillRows = options.prefillRows ?? PREFILL_ROWS_DEFAULT;
+    this.prefillRows = options.prefillRows ?? prefillRowsDefault(model.device.info.kind);
     this.draftHead = options.draftHead ?? false;
     if (this.draftHead && !model.hasDraftHead) {
       throw new UserError(`${model.name} was opened without its MTP draft head.`);

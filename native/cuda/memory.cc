@@ -51,10 +51,10 @@ int32_t cuda_memory::alloc(std::shared_ptr<cuda_device> device, uint64_t bytes, 
 	made->device = device;
 	void* at = nullptr;
 	if (const cudaError_t code = cudaMalloc(&at, bytes)) {
-		size_t free = 0, total = 0;
-		cudaMemGetInfo(&free, &total);
 		char what[120];
-		snprintf(what, sizeof what, "Cannot allocate %llu bytes on %.40s, which has %llu free", (unsigned long long)bytes, device->properties.name, (unsigned long long)free);
+		int n = snprintf(what, sizeof what, "Cannot allocate %llu bytes on %.40s", (unsigned long long)bytes, device->properties.name);
+		size_t free = 0, total = 0;
+		if (!cudaMemGetInfo(&free, &total)) snprintf(what + n, sizeof what - size_t(n), ", which has %llu free", (unsigned long long)free);
 		return cuda_failure(code, LW_NO_RECORD, what, error);
 	}
 	made->at = static_cast<uint8_t*>(at);

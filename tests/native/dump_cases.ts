@@ -1,8 +1,8 @@
 /**
  * Writes parity cases with the bits that the library gave, for native programs that have no Deno around
  * them: every case whose tensors fit into SMALL_BYTES, and the smallest one of each other kernel. Layout in
- * case_file.h. A level is an instruction set of the CPU, or the emulator's, alone in its file: its tapes have
- * another form. Usage: dump_cases.ts FILE LEVEL...
+ * case_file.h. A level is an instruction set of the CPU, or that or the kind of one other device, alone in
+ * its file: its tapes have another form. Usage: dump_cases.ts FILE LEVEL...
  */
 import { casesOf, type OpCase } from "../ops/op_case.ts";
 import { KERNEL_DEVICES, type Level, LEVELS } from "../ops/devices.ts";
@@ -83,7 +83,9 @@ function dumpCase(out: Output, c: OpCase, levels: readonly Level[]): void {
 }
 
 const [path, ...names] = Deno.args;
-const levels = [...LEVELS, ...KERNEL_DEVICES].filter((l) => names.includes(l.isa));
+const levels = [...LEVELS, ...KERNEL_DEVICES].filter(({ isa, one }) =>
+  names.includes(isa) || names.includes(one.device.info.kind)
+);
 if (new Set(levels.map((l) => l.form)).size !== 1) throw new Error("tapes of one form in a file");
 const cases = chosenCases(levels[0].form);
 const out = new Output(path);

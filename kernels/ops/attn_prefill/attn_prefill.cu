@@ -8,8 +8,8 @@
 // than 64 dims of a score or 64 keys of a value: it goes on in f32 arithmetic.
 // A query's bits depend on its own keys alone, for tiles lie at absolute positions and weights behind pos + r are zeros.
 //
-// Tiles of keys and of values have one place each: values come while scores are multiplied, keys while weights and values
-// are. Everything in shared memory lies in pieces of 64 rows by 64 dims, swizzled.
+// Tiles of keys and of values have one place each: values come while scores are multiplied, keys while values are.
+// Everything in shared memory lies in pieces of 64 rows by 64 dims, swizzled.
 #include <cuda_fp16.h>
 
 #include "kernels/shared/cuda/wgmma.cuh"
@@ -64,8 +64,8 @@ template <int D> __device__ __forceinline__ void fetch(uint8_t (*to)[PIECE], con
 	}
 	asm volatile("cp.async.commit_group;" ::: "memory");
 }
-template <int LEFT> __device__ __forceinline__ void fetched() {
-	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+__device__ __forceinline__ void fetched() {
+	asm volatile("cp.async.wait_group 0;" ::: "memory");
 	show_to_matrix_units();
 	__syncthreads();
 }
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(THREADS, 1) attn_prefill(const float* q, const
 		float values[PIECES][32] = {};
 
 		for (uint32_t first = 0; first < keys; first += TILE) {
-			fetched<0>();
+			fetched();  // and the values before have been read
 			fetch<D>(m.v, v, first, keys);
 			float d[2][32], score[32] = {};
 			by_pieces<PIECES>(
@@ -174,8 +174,6 @@ __global__ void __launch_bounds__(THREADS, 1) attn_prefill(const float* q, const
 #pragma unroll
 					for (int i = 0; i < 32; i++) score[i] += from[i];
 				});
-			__syncthreads();  // the keys have been read
-			fetch<D>(m.k, k, first + TILE, keys);
 
 			// Scores become weights: element i belongs to query i / 2 % 2 and to key i / 4 * 8 + lane % 4 * 2 + i % 2.
 			float factor[2], best[2] = {top[0], top[1]};
@@ -209,7 +207,8 @@ __global__ void __launch_bounds__(THREADS, 1) attn_prefill(const float* q, const
 #pragma unroll
 			for (int i = 0; i < 2; i++) sum[i] += added[i];
 
-			fetched<1>();
+			fetched();  // and the keys have been read
+			fetch<D>(m.k, k, first + TILE, keys);
 			by_pieces<PIECES>(
 				d,
 				[&](int p, float(&to)[32]) {

@@ -1,14 +1,20 @@
-// gdn_step in blocks of GROUP rows. Per value head, with k, q, v, e = exp(g) and beta of rows i = 0 .. 3 and S ([v][k])
-// before them, and E[i,j] = e[j+1] .. e[i], G[i] = e[0] .. e[i]:
-//   d[i] = beta[i] (v[i] - G[i] S k[i] - sum_{j<i} E[i,j] (k[j] . k[i]) d[j])
-//   o[i] = G[i] S q[i] + sum_{j<=i} E[i,j] (k[j] . q[i]) d[j];  S = G[3] S + sum_j E[3,j] d[j] k[j]^T
-// All products with S are taken with the old S: so four rows cost one round of sums over lanes, and the rest of a row's
-// way through the recurrence is a few products of numbers. E is a product of decays, as the recurrence has it: a
-// difference of sums of g would lose its digits behind one strong decay.
+// gdn_step in groups of 8 rows (WY form), on products of 16x8x8 matrices. Per value head, with k, q, v, e = exp(g) and beta
+// of rows i = 0 .. 7, S ([v][k]) before them, E[i,j] = e[j+1] .. e[i] and G[i] = e[0] .. e[i]:
+//   L = diag(beta) strictly_lower(E . K K^T);  T = (I + L)^-1 diag(beta);  B = lower(E . Q K^T)
+//   D = (V - S K^T diag(G)) T^T                              [v][row], what a row adds to S along its key
+//   O = S Q^T diag(G) + D B^T;  S = G[7] S + D diag(E[7,:]) K
+// E is a product of decays, as the recurrence has it: a difference of sums of g would lose its digits behind one strong
+// decay.
 //
-// The v rows of S are independent: a block does 32 of one head, a warp 8, and half a warp 4, whose S stays in registers.
-// Rows come to shared memory STAGE at a time while the stage before is at work; numbers that do not depend on S are made
-// for a whole stage at once. Rows behind the last one have k = q = v = beta = 0 and e = 1.
+// Numbers enter products as hi + lo, both of 11 bits, and of the four partial products the three that count are taken.
+// Matrix units cut off what does not fit a sum: so S is never summed there, but takes up what they made in f32 arithmetic.
+//
+// The v rows of S are independent: a block does 32 of one head, SPLIT warps together 16, and each of them its part of
+// the keys; S stays in registers. Of sums over keys each warp has a part, and they exchange them. As the sum of a
+// product lies in registers, it can be the left operand of the next: element (row lane / 4, column 2 (lane % 4) + c) then
+// stands for column lane % 4 + 4 c, and so the right operand's rows are taken in that order.
+// Rows come to shared memory STAGE at a time while the stage before is at work, and T and B are made for a whole stage at
+// once, a warp a group. Rows behind the last one have k = q = v = beta = 0 and e = 1.
 #include <cstdint>
 
 #include "native/gen/ops.h"
@@ -19,27 +25,74 @@ namespace lw_cuda {
 namespace {
 
 constexpr uint32_t DIM = 128;
-constexpr uint32_t THREADS = 128;
 constexpr uint32_t COLUMNS = 32;  // v rows of a block
-constexpr uint32_t QUAD = 4;      // v rows of half a warp
-constexpr uint32_t GROUP = 4;     // rows that go through S together
-constexpr uint32_t STAGE = 32;
-constexpr uint32_t PITCH = DIM + 4;  // rows side by side begin in different banks
+constexpr uint32_t SPLIT = 4;     // warps that share the keys
+constexpr uint32_t WARPS = COLUMNS / 16 * SPLIT;
+constexpr uint32_t THREADS = 32 * WARPS;
+constexpr uint32_t GROUP = 8;
+constexpr uint32_t STAGE = GROUP * WARPS;
+static_assert(SPLIT == 4, "a warp stores one of four elements");
+constexpr uint32_t TILES = DIM / SPLIT / 8;  // of 8 keys that a warp has
+// Floats from row to row: what a warp reads at once lies in different banks.
+constexpr uint32_t KEY_PITCH = DIM + 8, VALUE_PITCH = COLUMNS + 4;
 
-// Of a group: what stands beside d[j] in d[i] and o[i], and the factors of S.
 struct Group {
-	float before[GROUP][GROUP];  // [i][j < i]: E[i,j] k[j] . k[i]
-	float upto[GROUP][GROUP];    // [i][j <= i]: E[i,j] k[j] . q[i]
-	float grown[GROUP], rest[GROUP], rate[GROUP];  // G[i], E[3,i], beta[i]
+	float t[GROUP][GROUP], b[GROUP][GROUP];
+	float grown[GROUP], rest[GROUP];  // G, E[7,:]
 };
 struct Stage {
-	float k[STAGE][PITCH], q[STAGE][PITCH];
-	float v[STAGE][COLUMNS];
+	float k[STAGE][KEY_PITCH], q[STAGE][KEY_PITCH];
+	float v[STAGE][VALUE_PITCH];
 	float g[STAGE], beta[STAGE];
 };
 struct Shared {
 	Stage stages[2];
-	Group groups[STAGE / GROUP];
+	Group groups[WARPS];
+	float4 parts[2][2][WARPS][32];  // group % 2; with keys, with queries; what a warp has of the sums
+};
+
+// A number in two parts of which matrix units take all that counts: hi rounded to 11 bits, and the rest.
+struct Split {
+	uint32_t hi, lo;
+};
+__device__ __forceinline__ Split split(float x) {
+	const uint32_t hi = (__float_as_uint(x) + 0x1000) & 0xffffe000;
+	return {hi, __float_as_uint(x - __uint_as_float(hi))};
+}
+struct Left {
+	Split at[4];
+};
+struct Right {
+	Split at[2];
+};
+// A sum of products as left operand.
+__device__ __forceinline__ Left left_of(const float (&d)[4]) { return {{split(d[0]), split(d[2]), split(d[1]), split(d[3])}}; }
+__device__ __forceinline__ Right right_of(float first, float second) { return {{split(first), split(second)}}; }
+__device__ __forceinline__ Right right_of(const float* pair) {
+	const float2 v = *reinterpret_cast<const float2*>(pair);
+	return right_of(v.x, v.y);
+}
+
+// d += a b, rows lane / 4 and 8 more, columns 2 (lane % 4) and the next.
+__device__ __forceinline__ void multiply(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+	             : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+	             : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+// The partial products, each in a sum of its own.
+struct Product {
+	float high[4], low[2][4];
+
+	__device__ __forceinline__ Product() {
+#pragma unroll
+		for (int i = 0; i < 4; i++) high[i] = low[0][i] = low[1][i] = 0;
+	}
+	__device__ __forceinline__ void add(const Left& a, const Right& b) {
+		multiply(high, a.at[0].hi, a.at[1].hi, a.at[2].hi, a.at[3].hi, b.at[0].hi, b.at[1].hi);
+		multiply(low[0], a.at[0].hi, a.at[1].hi, a.at[2].hi, a.at[3].hi, b.at[0].lo, b.at[1].lo);
+		multiply(low[1], a.at[0].lo, a.at[1].lo, a.at[2].lo, a.at[3].lo, b.at[0].hi, b.at[1].hi);
+	}
+	__device__ __forceinline__ float sum(int i) const { return high[i] + (low[0][i] + low[1][i]); }
 };
 
 // Zeros where `there` is false.
@@ -48,8 +101,6 @@ template <int BYTES> __device__ __forceinline__ void copy(float* to, const float
 	if (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
 	else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
 }
-
-__device__ __forceinline__ float dot_onto(float4 a, float4 b, float sum) { return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum)))); }
 
 struct Inputs {
 	const float *q, *k, *v, *g, *beta;  // of the block's head and columns, row 0
@@ -80,46 +131,49 @@ __device__ __forceinline__ void fetch(const Inputs& in, uint32_t r0, Stage& s) {
 	asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Sixteen threads a group: six products of keys, ten of keys with queries.
-__device__ __forceinline__ void weigh(const Stage& s, Group* groups) {
-	static_assert(STAGE / GROUP * 16 == THREADS, "16 threads do a group");
-	const uint32_t r0 = threadIdx.x / 16 * GROUP, n = threadIdx.x % 16;
-	Group& group = groups[threadIdx.x / 16];
-	const bool keys = n < 6;
-	// Pair n of the triangle with rows 1 .. 3 or, with its diagonal, 0 .. 3.
-	const uint32_t m = keys ? n : n - 6;
-	const uint32_t i = keys ? (m < 1 ? 1 : m < 3 ? 2 : 3) : (m < 1 ? 0 : m < 3 ? 1 : m < 6 ? 2 : 3);
-	const uint32_t j = keys ? m - i * (i - 1) / 2 : m - i * (i + 1) / 2;
-	const float* a = s.k[r0 + j];
-	const float* b = keys ? s.k[r0 + i] : s.q[r0 + i];
-	float sums[4] = {};
-#pragma unroll 8
-	for (uint32_t d = 0; d < DIM; d += 16)
-#pragma unroll
-		for (uint32_t c = 0; c < 4; c++) sums[c] = dot_onto(*reinterpret_cast<const float4*>(a + d + 4 * c), *reinterpret_cast<const float4*>(b + d + 4 * c), sums[c]);
-	float product = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-	for (uint32_t l = j + 1; l <= i; l++) product *= expf(s.g[r0 + l]);
-	(keys ? group.before : group.upto)[i][j] = product;
-	if (n < GROUP) {
-		float grown = 1, rest = 1;
-		for (uint32_t l = 0; l <= n; l++) grown *= expf(s.g[r0 + l]);
-		for (uint32_t l = n + 1; l < GROUP; l++) rest *= expf(s.g[r0 + l]);
-		group.grown[n] = grown;
-		group.rest[n] = rest;
-		group.rate[n] = s.beta[r0 + n];
+// T, B and the decays of the group that begins at row r0, by one warp.
+__device__ __forceinline__ void weigh(const Stage& s, uint32_t r0, Group& group) {
+	const uint32_t lane = threadIdx.x % 32, i = lane / 4, j = lane % 4 * 2;
+	Product pairs;  // rows 0 .. 7 are K K^T, rows 8 .. 15 Q K^T
+#pragma unroll 4
+	for (uint32_t d = 0; d < DIM; d += 8) {
+		const Right key = right_of(&s.k[r0 + i][d + j]), query = right_of(&s.q[r0 + i][d + j]);
+		pairs.add({{key.at[0], query.at[0], key.at[1], query.at[1]}}, key);
 	}
-}
-
-// Sums over lanes that differ in bit WIDTH; a lane keeps the half of the values that its bit names.
-template <int WIDTH, int COUNT> __device__ __forceinline__ void halve(float (*v)[2 * GROUP], uint32_t lane) {
-	const bool upper = lane & WIDTH;
+	const float own = expf(s.g[r0 + lane % GROUP]);
+	float between[2] = {1, 1}, grown = 1, rest = 1;  // E[i,j], E[i,j + 1]; of row lane % 8
 #pragma unroll
-	for (int c = 0; c < COUNT; c++)
+	for (uint32_t l = 0; l < GROUP; l++) {
+		const float e = __shfl_sync(~0u, own, l);
+		if (l > j && l <= i) between[0] *= e;
+		if (l > j + 1 && l <= i) between[1] *= e;
+		if (l <= lane % GROUP) grown *= e;
+		else rest *= e;
+	}
+	if (lane < GROUP) {
+		group.grown[lane] = grown;
+		group.rest[lane] = rest;
+	}
+	const float rate = s.beta[r0 + i];
 #pragma unroll
-		for (uint32_t i = 0; i < 2 * GROUP; i++) {
-			const float low = v[c][i], high = v[c + COUNT][i];
-			v[c][i] = (upper ? high : low) + __shfl_xor_sync(~0u, upper ? low : high, WIDTH);
-		}
+	for (uint32_t c = 0; c < 2; c++) {
+		group.t[i][j + c] = j + c < i ? rate * between[c] * pairs.sum(c) : 0;
+		group.b[i][j + c] = j + c <= i ? between[c] * pairs.sum(2 + c) : 0;
+	}
+	__syncwarp();
+	// L lies where T shall be; a lane does one column of the inverse.
+	const uint32_t column = lane % GROUP;
+	float y[GROUP];
+#pragma unroll
+	for (uint32_t row = 0; row < GROUP; row++) {
+		y[row] = row == column ? 1 : 0;
+#pragma unroll
+		for (uint32_t m = 0; m < row; m++) y[row] = fmaf(-group.t[row][m], y[m], y[row]);
+	}
+	__syncwarp();
+	if (lane < GROUP)
+#pragma unroll
+		for (uint32_t row = 0; row < GROUP; row++) group.t[row][column] = y[row] * s.beta[r0 + column];
 }
 
 __global__ void __launch_bounds__(THREADS, 1)
@@ -129,9 +183,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 	Shared& m = *reinterpret_cast<Shared*>(memory);
 	const uint32_t h = blockIdx.y, v0 = blockIdx.x * COLUMNS, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	const uint32_t key_head = a.head_map == 1 ? h % a.k_heads : h / (a.v_heads / a.k_heads);
-	const uint32_t part = lane % 16 * 4;           // keys part .. part + 3 of both halves are this lane's
-	const uint32_t quad = warp * 8 + lane / 16 * QUAD;  // first v row of its quad
-	const uint32_t own = quad + lane % 16 / 4;     // the v row whose sums it gets
+	// This warp's 16 v rows and its keys; this thread's v rows are `own` and own + 8.
+	const uint32_t part = warp % SPLIT, keys = part * (DIM / SPLIT), own = warp / SPLIT * 16 + lane / 4, pair = lane % 4 * 2;
 	Inputs in;
 	in.q = qk + size_t(key_head) * DIM;
 	in.k = in.q + size_t(a.k_heads) * DIM;
@@ -142,94 +195,87 @@ __global__ void __launch_bounds__(THREADS, 1)
 	in.v_stride = a.channels;
 	in.gate_stride = a.v_heads;
 	in.rows = a.rows;
-	float* rows_of_state = state + (size_t(h) * DIM + v0 + quad) * DIM + part;
-	float* out = o + size_t(h) * DIM + v0 + own;
+	float* state_rows = state + (size_t(h) * DIM + v0 + own) * DIM + keys + pair;
+	float* out = o + size_t(h) * DIM + v0 + own + part / 2 * 8;
 	const size_t out_stride = size_t(a.v_heads) * DIM;
 	wait_for_previous();
 
 	fetch(in, 0, m.stages[0]);
-	float4 s[QUAD][2];
+	float s[TILES][4];
 #pragma unroll
-	for (uint32_t c = 0; c < QUAD; c++)
+	for (uint32_t t = 0; t < TILES; t++)
 #pragma unroll
-		for (uint32_t p = 0; p < 2; p++) s[c][p] = *reinterpret_cast<const float4*>(rows_of_state + c * DIM + p * (DIM / 2));
+		for (uint32_t r = 0; r < 2; r++) {
+			const float2 v = *reinterpret_cast<const float2*>(state_rows + r * 8 * DIM + t * 8);
+			s[t][2 * r] = v.x;
+			s[t][2 * r + 1] = v.y;
+		}
 
 	for (uint32_t r0 = 0, turn = 0; r0 < a.rows; r0 += STAGE, turn ^= 1) {
 		const Stage& stage = m.stages[turn];
 		fetch(in, r0 + STAGE, m.stages[turn ^ 1]);
 		asm volatile("cp.async.wait_group 1;" ::: "memory");
 		__syncthreads();
-		weigh(stage, m.groups);
+		weigh(stage, warp * GROUP, m.groups[warp]);
 		__syncthreads();
 		const uint32_t count = min(a.rows - r0, STAGE);
 		for (uint32_t first = 0; first < count; first += GROUP) {
 			const Group& group = m.groups[first / GROUP];
-			float4 k[GROUP][2];
-			float sums[QUAD][2 * GROUP];
+			Product with_keys, with_queries;
 #pragma unroll
-			for (uint32_t i = 0; i < GROUP; i++) {
-				float4 q[2];
-#pragma unroll
-				for (uint32_t p = 0; p < 2; p++) {
-					k[i][p] = *reinterpret_cast<const float4*>(&stage.k[first + i][part + p * (DIM / 2)]);
-					q[p] = *reinterpret_cast<const float4*>(&stage.q[first + i][part + p * (DIM / 2)]);
-				}
-#pragma unroll
-				for (uint32_t c = 0; c < QUAD; c++) {
-					sums[c][i] = dot_onto(s[c][1], k[i][1], dot_onto(s[c][0], k[i][0], 0));
-					sums[c][GROUP + i] = dot_onto(s[c][1], q[1], dot_onto(s[c][0], q[0], 0));
-				}
+			for (uint32_t t = 0; t < TILES; t++) {
+				const Left left = left_of(s[t]);
+				with_keys.add(left, right_of(&stage.k[first + lane / 4][keys + t * 8 + pair]));
+				with_queries.add(left, right_of(&stage.q[first + lane / 4][keys + t * 8 + pair]));
 			}
-			halve<8, 2>(sums, lane);
-			halve<4, 1>(sums, lane);
+			float4(*parts)[WARPS][32] = m.parts[first / GROUP % 2];
+			parts[0][warp][lane] = {with_keys.sum(0), with_keys.sum(1), with_keys.sum(2), with_keys.sum(3)};
+			parts[1][warp][lane] = {with_queries.sum(0), with_queries.sum(1), with_queries.sum(2), with_queries.sum(3)};
+			static_assert(WARPS == 2 * SPLIT, "two barriers");
+			if (warp < SPLIT) asm volatile("bar.sync 1, %0;" ::"n"(32 * SPLIT) : "memory");
+			else asm volatile("bar.sync 2, %0;" ::"n"(32 * SPLIT) : "memory");
+			float predicted[4] = {}, read = 0;
 #pragma unroll
-			for (uint32_t i = 0; i < 2 * GROUP; i++) {
-				sums[0][i] += __shfl_xor_sync(~0u, sums[0][i], 2);
-				sums[0][i] += __shfl_xor_sync(~0u, sums[0][i], 1);
+			for (uint32_t w = 0; w < SPLIT; w++) {
+				const float4 p = parts[0][warp / SPLIT * SPLIT + w][lane];
+				predicted[0] += p.x, predicted[1] += p.y, predicted[2] += p.z, predicted[3] += p.w;
+				read += reinterpret_cast<const float*>(&parts[1][warp / SPLIT * SPLIT + w][lane])[part];
 			}
-			float d[GROUP], read = 0;
+
+			// Element i: v row own + 8 (i / 2), row first + pair + i % 2.
+			const float2 grown = *reinterpret_cast<const float2*>(&group.grown[pair]), rest = *reinterpret_cast<const float2*>(&group.rest[pair]);
+			float missing[4], d[4];
 #pragma unroll
-			for (uint32_t i = 0; i < GROUP; i++) {
-				float predicted = group.grown[i] * sums[0][i];
+			for (int i = 0; i < 4; i++) missing[i] = stage.v[first + pair + i % 2][own + i / 2 * 8] - (i % 2 ? grown.y : grown.x) * predicted[i];
+			Product change, answer;
+			change.add(left_of(missing), right_of(&group.t[lane / 4][pair]));
 #pragma unroll
-				for (uint32_t j = 0; j < i; j++) predicted = fmaf(group.before[i][j], d[j], predicted);
-				d[i] = group.rate[i] * (stage.v[first + i][own] - predicted);
-				float y = group.grown[i] * sums[0][GROUP + i];
+			for (int i = 0; i < 4; i++) d[i] = change.sum(i);
+			answer.add(left_of(d), right_of(&group.b[lane / 4][pair]));
+			// Of O each warp has one element to store.
+			const float added = part < 2 ? (part % 2 ? answer.sum(1) : answer.sum(0)) : (part % 2 ? answer.sum(3) : answer.sum(2));
+			const uint32_t row = first + pair + part % 2;
+			if (row < count) out[(r0 + row) * out_stride] = fmaf(part % 2 ? grown.y : grown.x, read, added);
 #pragma unroll
-				for (uint32_t j = 0; j <= i; j++) y = fmaf(group.upto[i][j], d[j], y);
-				if (lane % 4 == i) read = y;
-			}
-			if (first + lane % 4 < count) out[(r0 + first + lane % 4) * out_stride] = read;
+			for (int i = 0; i < 4; i++) d[i] *= i % 2 ? rest.y : rest.x;
+			const Left left = left_of(d);
 			const float kept = group.grown[GROUP - 1];
 #pragma unroll
-			for (uint32_t i = 0; i < GROUP; i++) d[i] *= group.rest[i];
+			for (uint32_t t = 0; t < TILES; t++) {
+				const float* key = &stage.k[first + pair][keys + t * 8 + lane / 4];
+				Product added;
+				added.add(left, right_of(key[0], key[KEY_PITCH]));
 #pragma unroll
-			for (uint32_t c = 0; c < QUAD; c++) {
-				float4 next[2];
-#pragma unroll
-				for (uint32_t p = 0; p < 2; p++) next[p] = {s[c][p].x * kept, s[c][p].y * kept, s[c][p].z * kept, s[c][p].w * kept};
-#pragma unroll
-				for (uint32_t i = 0; i < GROUP; i++) {
-					const float by = __shfl_sync(~0u, d[i], lane / 16 * 16 + 4 * c);
-#pragma unroll
-					for (uint32_t p = 0; p < 2; p++) {
-						next[p].x = fmaf(by, k[i][p].x, next[p].x);
-						next[p].y = fmaf(by, k[i][p].y, next[p].y);
-						next[p].z = fmaf(by, k[i][p].z, next[p].z);
-						next[p].w = fmaf(by, k[i][p].w, next[p].w);
-					}
-				}
-				s[c][0] = next[0];
-				s[c][1] = next[1];
+				for (int i = 0; i < 4; i++) s[t][i] = fmaf(s[t][i], kept, added.sum(i));
 			}
 		}
 		__syncthreads();
 	}
 
 #pragma unroll
-	for (uint32_t c = 0; c < QUAD; c++)
+	for (uint32_t t = 0; t < TILES; t++)
 #pragma unroll
-		for (uint32_t p = 0; p < 2; p++) *reinterpret_cast<float4*>(rows_of_state + c * DIM + p * (DIM / 2)) = s[c][p];
+		for (uint32_t r = 0; r < 2; r++) *reinterpret_cast<float2*>(state_rows + r * 8 * DIM + t * 8) = {s[t][2 * r], s[t][2 * r + 1]};
 	stamp_end(stamp);
 }
 

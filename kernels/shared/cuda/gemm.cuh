@@ -202,12 +202,11 @@ template <class F, int TOKENS, int TILES> struct Gemm {
 	}
 
 	// A pass of the block converts 32 rows of x, 8 threads a row.
-	template <int PASSES> __device__ __forceinline__ void load_x(const float* x, uint32_t slab, float4 (&v)[PASSES][2]) {
+	template <int PASSES> __device__ __forceinline__ void load_x(const float4* const (&from)[PASSES], uint32_t slab, float4 (&v)[PASSES][2]) {
 #pragma unroll
 		for (int p = 0; p < PASSES; p++) {
-			const float4* from = reinterpret_cast<const float4*>(x + size_t(m.rows[token_of(p)]) * in_dim + slab * GEMM_SLAB) + lane % 8 * 2;
-			v[p][0] = from[0];
-			v[p][1] = from[1];
+			v[p][0] = from[p][slab * (GEMM_SLAB / 4)];
+			v[p][1] = from[p][slab * (GEMM_SLAB / 4) + 1];
 		}
 	}
 	// 8 values of a row: those of word lane % 2 of thread lane % 8 / 2 of a quad. `up` has the scales of the rows; returns
@@ -317,11 +316,14 @@ template <class F, int TOKENS, int TILES> struct Gemm {
 			for (int i = 0; i < N / 2; i++) sums[t][i] = 0;
 		float4 v[PASSES][2];
 		float up[PASSES];
-		load_x(x, 0, v);
+		const float4* from[PASSES];
+#pragma unroll
+		for (int p = 0; p < PASSES; p++) from[p] = reinterpret_cast<const float4*>(x + size_t(m.rows[token_of(p)]) * in_dim) + lane % 8 * 2;
+		load_x(from, 0, v);
 		show_scales(0);
 		store_x(0, v, up);
-		if (slabs > 1) load_x(x, 1, v);
 		show_to_matrix_units();
+		if (slabs > 1) load_x(from, 1, v);
 		wait_for_copies<1>();
 		__syncthreads();
 		bool changed = false;  // a scale of x in this slab
@@ -333,14 +335,15 @@ template <class F, int TOKENS, int TILES> struct Gemm {
 				unpack(s, t, operand[t]);
 				issue<N>(s, operand[t], d[t]);
 			}
-			if (s % 2 == 0) fetch_codes(s / 2 + GEMM_STAGES - 1);
+			// What is asked of memory comes behind the fence, which waits for all that a thread has under way.
 			bool changes = false;
 			if (s + 1 < slabs) {
-				show_scales(s + 1);
 				changes = store_x(s + 1, v, up);
 				show_to_matrix_units();
+				show_scales(s + 1);
 			}
-			if (s + 2 < slabs) load_x(x, s + 2, v);
+			if (s % 2 == 0) fetch_codes(s / 2 + GEMM_STAGES - 1);
+			if (s + 2 < slabs) load_x(from, s + 2, v);
 			if (changed) scale_sums<N>(m.ratios[s % 2], sums);
 			if (TILES == 2) {
 				wait_for_batches<1>();

@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/shared/metal/attention.h"
 
-constant constexpr uint AHEAD = 4;  // partials under way at a time
+constant constexpr uint MERGE_RUN = 8;  // blocks behind the last SIMD that are under way together
 
 // Maximum over this lane and those before it.
 inline float prefix_max(float v, uint lane) {
@@ -16,27 +16,45 @@ inline float prefix_max(float v, uint lane) {
 	return v;
 }
 
+// N partials from block `first` of those that lanes have the factors of; behind the last one stands the last one again.
+template <uint N>
+inline void load_partials(device const float* part, uint first, uint count, uint dim, thread float* x) {
+	LW_UNROLL
+	for (uint b = 0; b < N; b++) x[b] = part[size_t(min(first + b, count - 1)) * dim];
+}
+template <uint N>
+inline void add_partials(const thread float* x, uint first, float2 factors, float block_sum, thread float& result, thread float& sum) {
+	LW_UNROLL
+	for (uint b = 0; b < N; b++) {
+		// Blocks behind the last one have factors 1 and 0.
+		const float2 f = float2(simd_broadcast(factors.x, first + b), simd_broadcast(factors.y, first + b));
+		result = attn_add(result, x[b], f);
+		sum = attn_sum(sum, simd_broadcast(block_sum, first + b), f);
+	}
+}
+
 // One dim of a row and head, whose first partial is at `part`.
 inline float merge_blocks(device const float* part, device const float* stat, uint blocks, uint dim, uint lane) {
 	float result = 0.0f, most = ATTN_LOWEST, sum = 0.0f;
 	for (uint base = 0; base < blocks; base += SIMD) {
 		const uint count = min(blocks - base, SIMD);
+		device const float* from = part + size_t(base) * dim;
+		// All of them under way before anything waits for the stats.
+		float x[SIMD];
+		if (count == SIMD) load_partials<SIMD>(from, 0, count, dim, x);
+		else load_partials<MERGE_RUN>(from, 0, count, dim, x);
 		const float block_sum = lane < count ? stat[(base + lane) * 2 + 1] : 0.0f;
 		const float block_max = lane < count ? attn_block_max(stat[(base + lane) * 2], block_sum) : ATTN_LOWEST;
 		const float top = max(most, prefix_max(block_max, lane));
 		const float previous = simd_shuffle_up(top, 1);
 		const float2 f = attn_factors(lane == 0 ? most : previous, top, block_max, block_sum);
 		most = simd_broadcast(top, SIMD - 1);
-		for (uint b = 0; b < count; b += AHEAD) {
-			float x[AHEAD];
-			LW_UNROLL
-			for (uint i = 0; i < AHEAD; i++) x[i] = part[size_t(base + min(b + i, count - 1)) * dim];
-			// Blocks behind the last one have factors 1 and 0.
-			LW_UNROLL
-			for (uint i = 0; i < AHEAD; i++) {
-				const float2 g = float2(simd_broadcast(f.x, b + i), simd_broadcast(f.y, b + i));
-				result = attn_add(result, x[i], g);
-				sum = attn_sum(sum, simd_broadcast(block_sum, b + i), g);
+		if (count == SIMD) {
+			add_partials<SIMD>(x, 0, f, block_sum, result, sum);
+		} else {
+			for (uint run = 0; run < count; run += MERGE_RUN) {
+				if (run > 0) load_partials<MERGE_RUN>(from, run, count, dim, x);
+				add_partials<MERGE_RUN>(x, run, f, block_sum, result, sum);
 			}
 		}
 	}

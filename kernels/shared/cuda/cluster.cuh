@@ -1,0 +1,68 @@
+// Clusters of thread blocks: barriers, each other's shared memory, and bytes sent into it. Devices have them from compute
+// capability 9.0 on: kernels of a cluster have their bodies under LW_CLUSTERS, and shapes ask has_clusters.
+#pragma once
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define LW_CLUSTERS 1
+#define LW_CLUSTER_OF(n) __cluster_dims__(n)
+#else
+#define LW_CLUSTERS 0
+#define LW_CLUSTER_OF(n)
+#endif
+
+namespace lw_cuda {
+
+// Of a kernel, on the device in use.
+inline bool has_clusters(const void* function) {
+	cudaFuncAttributes a;
+	return cudaFuncGetAttributes(&a, function) == cudaSuccess && a.binaryVersion >= 90;
+}
+
+__device__ __forceinline__ uint32_t cluster_rank() {
+	uint32_t rank;
+	asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+	return rank;
+}
+// What a thread block wrote before it arrived can be seen behind the wait of all.
+__device__ __forceinline__ void arrive_at_cluster() {
+	__syncwarp();
+	asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ void sync_cluster() {
+	arrive_at_cluster();
+	wait_for_cluster();
+}
+// The same place in the shared memory of thread block `rank`.
+template <typename T> __device__ __forceinline__ T* in_block(uint32_t rank, T* p) {
+	T* there;
+	asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(p), "r"(rank));
+	return there;
+}
+
+// Bytes that others send, counted by a barrier in the receiver's shared memory. One thread begins, before the cluster
+// meets; a barrier serves once.
+__device__ __forceinline__ uint32_t shared_at(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
+	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_at(barrier)) : "memory");
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_at(barrier)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void send(uint32_t rank, float4* to, uint64_t* barrier, float4 v) {
+	uint32_t there, barrier_there;
+	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_at(to)), "r"(rank));
+	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier_there) : "r"(shared_at(barrier)), "r"(rank));
+	asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
+	             ::"r"(there), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier_there) : "memory");
+}
+__device__ __forceinline__ void wait_for_bytes(uint64_t* barrier) {
+	uint32_t done = 0;
+	while (!done)
+		asm volatile("{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"
+		             : "=r"(done) : "r"(shared_at(barrier)) : "memory");
+}
+
+}  // namespace lw_cuda
