@@ -3,6 +3,7 @@
  * Pure; knows no engine.
  */
 import { UserError } from "../engine/errors.ts";
+import { TEMPERATURE_MAX } from "../engine/generation_config.ts";
 import type { EngineSettings, Work } from "./port.ts";
 import type { RowKind, RowParams, Spec, VerifySweep } from "./report.ts";
 
@@ -125,10 +126,20 @@ function cellsWith(spec: Spec, settings: EngineSettings): Cell[] {
   return out;
 }
 
+/**
+ * What runs of rounds go on from. Nobody can foretell the control: its prompt is random ids, and what is made
+ * behind them is drawn almost evenly from the vocabulary, as a model that decodes greedily soon repeats itself.
+ * The seed is fixed, so serial decode makes the same tokens.
+ */
+const PROMPTS = [
+  { name: "text", tokens: "text", temperature: 0 },
+  { name: "control", tokens: "random", temperature: TEMPERATURE_MAX },
+] as const;
+
 type MakeCell = (k: RowKind, name: string, depth: number, work: Work, group: string) => Cell;
 
 /**
- * A serial step, rounds of every width beside it, and runs of rounds on a text and on random ids: those alone
+ * A serial step, rounds of every width beside it, and runs of rounds on a text and on the control: that alone
  * where random weights have no tokenizer.
  */
 function sweepCells(sweep: VerifySweep, depth: number, cell: MakeCell, texts: boolean): Cell[] {
@@ -139,10 +150,10 @@ function sweepCells(sweep: VerifySweep, depth: number, cell: MakeCell, texts: bo
     out.push(cell("verify", `verify${rows}${at}`, depth, { kind, rows }, group));
   }
   if (drafter === "none") return out;
-  const work = { kind: "speculate", gen, drafter, drafts } as const;
-  for (const [name, tokens] of [["text", "text"], ["control", "random"]] as const) {
+  for (const { name, tokens, temperature } of PROMPTS) {
     if (tokens === "text" && !texts) continue;
     const id = `${drafter}${drafts}-${name}${at}`;
+    const work = { kind: "speculate", gen, drafter, drafts, temperature } as const;
     out.push({ ...cell("speculate", id, depth, work, `${group} ${name}`), tokens });
   }
   return out;

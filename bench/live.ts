@@ -13,7 +13,8 @@ import { encodeTape, hashTape, launchForm } from "../ffi/tape/encode.ts";
 import type { PlannedTape } from "../ffi/tape/plan.ts";
 import { compareForms } from "./form_check.ts";
 import { ROUND_TOKENS } from "./grid.ts";
-import { commitTime, forcedDrafts, runRounds, selfHitRate } from "./live_rounds.ts";
+import { commitTime, forcedDrafts } from "./live_rounds.ts";
+import { LiveRuns } from "./live_runs.ts";
 import type {
   BenchEngine,
   Clock,
@@ -21,7 +22,7 @@ import type {
   FormCheck,
   Produced,
   RoutingFacts,
-  RunOfRounds,
+  RunsEngine,
   SpeculateWork,
   Work,
   WorkCost,
@@ -112,10 +113,10 @@ export class LiveEngine implements BenchEngine {
     await this.rewind();
   }
 
-  rewind(): Promise<void> {
+  rewind(temperature = 0): Promise<void> {
     const { snapshot } = this.#filled!;
     this.#session.restore(snapshot);
-    this.#begin();
+    this.#begin(temperature);
     this.#read = [];
     if (snapshot.pos < this.#session.ctx) {
       this.#session.place(this.prompt.slice(snapshot.pos, snapshot.pos + 1)[0]);
@@ -139,9 +140,9 @@ export class LiveEngine implements BenchEngine {
     }
   }
 
-  async serial(): Promise<Produced> {
-    await this.rewind();
-    await this.decode(ROUND_TOKENS);
+  async serial(tokens = ROUND_TOKENS, temperature = 0): Promise<Produced> {
+    await this.rewind(temperature);
+    await this.decode(tokens);
     this.#truth = this.#session.take();
     return { tokens: this.#truth.length, digest: idsDigest(this.#truth) };
   }
@@ -152,18 +153,12 @@ export class LiveEngine implements BenchEngine {
     return await commitTime(this.#session, { rows, drafts }, () => this.rewind());
   }
 
-  async speculate(work: SpeculateWork, clock: Clock): Promise<RunOfRounds> {
-    const from = this.#depth;
+  async runs(work: SpeculateWork): Promise<RunsEngine> {
+    const { gen, temperature } = work, from = this.#depth;
     this.#prefix = Math.min(this.#prefix, from);
-    return await runRounds(this.#session, this.prompt.slice(0, from + 1), work, clock);
-  }
-
-  hitRates(ids: readonly number[]): { prompt: number | null; output: number | null } {
-    const prompt = this.prompt.slice(0, this.#depth);
-    return {
-      prompt: selfHitRate(prompt),
-      output: selfHitRate([...prompt, ...ids], prompt.length),
-    };
+    await this.serial(gen, temperature);
+    const timeline = this.prompt.slice(0, from + 1), rewind = () => this.rewind(temperature);
+    return new LiveRuns(this.#session, work, timeline, this.#truth!, rewind);
   }
 
   /** Drafts for a round of so many rows; the first `accepted` of them are right. */
@@ -308,8 +303,9 @@ export class LiveEngine implements BenchEngine {
     };
   }
 
-  #begin(): void {
-    this.#session.begin({ sampling: GREEDY, stopIds: [], limit: 0xffff_ffff });
+  #begin(temperature = 0): void {
+    const sampling = { ...GREEDY, temperature };
+    this.#session.begin({ sampling, stopIds: [], limit: 0xffff_ffff });
   }
 
   #mark(): Mark {

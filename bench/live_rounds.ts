@@ -1,26 +1,12 @@
 /**
- * Speculative rounds on a filled session: rounds of one width whose outcome is forced, the time of their
- * commit, and whole runs of a drafter. Times nothing but what a clock is handed in for.
+ * Speculative rounds of one width on a filled session: drafts that force their outcome, the time of their commit,
+ * and how much a text repeats itself.
  */
-import { GREEDY } from "../engine/generation_config.ts";
-import type { Drafter } from "../engine/speculate/drafter.ts";
-import { fixedDrafts } from "../engine/speculate/drafter.ts";
-import { mtpDrafter } from "../engine/speculate/mtp.ts";
 import { ngramDrafter } from "../engine/speculate/ngram.ts";
-import { noDrafter } from "../engine/speculate/none.ts";
-import { Rounds } from "../engine/speculate/rounds.ts";
-import type { Clock, RunOfRounds, SpeculateWork } from "./port.ts";
-import { idsDigest } from "./prompt.ts";
 import type { TimedSession } from "./timed_session.ts";
 
 const COMMITS: ReadonlySet<string> = new Set(["gdn_commit", "conv_commit"]);
 const PROFILES = 5;
-
-const DRAFTERS: Readonly<Record<SpeculateWork["drafter"], () => Drafter>> = {
-  none: noDrafter,
-  ngram: ngramDrafter,
-  mtp: mtpDrafter,
-};
 
 /** What the drafts of a forced round are taken from: the tokens that serial decode makes. */
 export function forcedDrafts(
@@ -53,50 +39,6 @@ export async function commitTime(
   }
   await rewind();
   return least;
-}
-
-/** A run of rounds behind `timeline`, whose last token is the one to go on from. */
-export async function runRounds(
-  session: TimedSession,
-  timeline: Uint32Array<ArrayBuffer>,
-  { drafter: kind, drafts, gen }: SpeculateWork,
-  clock: Clock,
-): Promise<RunOfRounds> {
-  const drafter = DRAFTERS[kind](), inner = drafter.propose.bind(drafter);
-  let draftNs = 0;
-  drafter.propose = (tokens, room) => {
-    const from = clock.now(), draft = inner(tokens, room);
-    draftNs += Number(clock.now() - from);
-    return draft;
-  };
-  session.begin({ sampling: GREEDY, stopIds: [], limit: gen });
-  session.place(timeline[timeline.length - 1]);
-  const rounds = new Rounds(session, drafter, fixedDrafts(drafts), () => Number(clock.now()));
-  const ids: number[] = [];
-  const from = clock.now();
-  rounds.begin(timeline);
-  const deviceNs = await session.timed(clock, async () => {
-    while (ids.length < gen) {
-      const call = await rounds.next(gen - ids.length);
-      ids.push(...call.ids);
-      if (call.halt !== "running") break;
-    }
-  });
-  const ns = Number(clock.now() - from);
-  const { rounds: n, serial, drafted, accepted, acceptedAt } = rounds.report;
-  return {
-    ns,
-    deviceNs,
-    draftNs,
-    rounds: n,
-    serial,
-    drafted,
-    accepted,
-    acceptedAt,
-    tokens: ids.length,
-    digest: idsDigest(Uint32Array.from(ids)),
-    ids,
-  };
 }
 
 /**

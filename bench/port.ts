@@ -56,6 +56,31 @@ export interface SpeculateWork {
   readonly gen: number;
   readonly drafter: VerifySweep["drafter"];
   readonly drafts: number;
+  /** Of the sampler that draws the tokens; 0: greedy. */
+  readonly temperature: number;
+}
+
+/** Plays of a run that verified so many drafts; 0: single tokens. */
+export interface LengthCount {
+  readonly drafts: number;
+  readonly plays: number;
+  /** How many of them kept the draft at each place. */
+  readonly acceptedAt: readonly number[];
+}
+
+/** A play whose outcome is forced: the first `accepted` of its drafts are right. */
+export interface ForcedPlay {
+  /** Drafts to verify; 0: a single token. */
+  readonly drafts: number;
+  readonly accepted: number;
+  /** Drafts that the model's head makes behind it. */
+  readonly next: number;
+}
+
+/** Rounds of one call that the model's head drafted for, each leaving the drafts of the next. */
+export interface Chain {
+  readonly ns: number;
+  readonly length: LengthCount;
 }
 
 /** What a run of rounds did and took. */
@@ -67,6 +92,8 @@ export interface RunOfRounds extends Produced {
   /** Rounds that verified; single tokens where there was no draft. */
   readonly rounds: number;
   readonly serial: number;
+  /** All plays by the drafts that they verified, ascending. */
+  readonly lengths: readonly LengthCount[];
   readonly drafted: number;
   readonly accepted: number;
   readonly acceptedAt: readonly number[];
@@ -110,9 +137,9 @@ export interface RoundsEngine {
   /** Whether the model's head can draft. */
   readonly draftHead: boolean;
   /** As restore(), unchecked: for runs whose output is compared. */
-  rewind(): Promise<void>;
+  rewind(temperature?: number): Promise<void>;
   /** What serial decode makes behind the filled state: what forced drafts are right or wrong by. */
-  serial(): Promise<Produced>;
+  serial(tokens?: number, temperature?: number): Promise<Produced>;
   /**
    * One round of which the first `accepted` drafts are right, its tokens read back; the model's head makes
    * `drafts` drafts behind it.
@@ -120,9 +147,32 @@ export interface RoundsEngine {
   round(rows: number, accepted: number, drafts?: number): Promise<void>;
   /** Time of the records that commit such a round. */
   commitNs(rows: number, accepted: number): Promise<number>;
-  speculate(work: SpeculateWork, clock: Clock): Promise<RunOfRounds>;
-  /** How much the first `depth` prompt tokens repeat themselves, and `ids` behind them. */
-  hitRates(ids: readonly number[]): { prompt: number | null; output: number | null };
+  /** Makes ready for runs of this work: what serial decode makes there is known behind it. */
+  runs(work: SpeculateWork): Promise<RunsEngine>;
+}
+
+/** Runs of one drafter from the filled state, and what they are foretold from. Each goes back by itself. */
+export interface RunsEngine {
+  /** What serial decode makes in place of a run. */
+  readonly serial: Produced;
+  run(clock: Clock): Promise<RunOfRounds>;
+  /**
+   * Plays of forced outcome, a call each, again and again along the tokens of serial decode, with the host's work as
+   * in a run: the times of all of them. Throws where other tokens come out.
+   */
+  walk(plays: readonly ForcedPlay[], clock: Clock): Promise<number[]>;
+  /** A call of rounds with the head's drafts behind another last token: not those of the run. */
+  chain(clock: Clock): Promise<Chain>;
+  /** Time of the host's drafter when it is asked `times` times on the way along those tokens. */
+  proposeNs(times: number, clock: Clock): number;
+  /** How much the prompt repeats itself, and the tokens of serial decode behind it. */
+  hitRates(): HitRates;
+}
+
+/** Shares of tokens that the n-gram drafter would have foretold; null where there are none. */
+export interface HitRates {
+  readonly prompt: number | null;
+  readonly output: number | null;
 }
 
 /** A timed engine that also says what it runs. None of this is part of a timing. */

@@ -25,13 +25,41 @@ export const roundsRunSchema = v.object({
   drafter: v.picklist(DRAFTERS),
   /** Drafts asked for in a round. */
   drafts: count,
+  /** Of the sampler; 0: greedy. */
+  temperature: v.optional(positive, 0),
   /** Single tokens, where there was no draft. */
   serial: count,
+  /** Plays by the drafts that they verified, and how many kept the draft at each place. */
+  lengths: v.optional(
+    v.array(v.object({ drafts: count, plays: count, accepted_at: v.array(count) })),
+    [],
+  ),
   /** Serial decode of the same tokens in the same run, sample by sample, and the speeds. */
   serial_ns: v.array(count),
   serial_tps: v.nullable(positive),
   speedup: v.nullable(positive),
-  /** What the times of single rounds say that it should be. */
+  /**
+   * Plays of forced outcome along the same tokens, in turn with the runs: so many drafts of which the first
+   * `accepted` are right, with `next` drafts of the head behind them. Mean times, one beside each run.
+   */
+  forced: v.optional(
+    v.array(v.object({
+      drafts: count,
+      accepted: count,
+      next: count,
+      ns: v.array(v.nullable(count)),
+    })),
+    [],
+  ),
+  /** Calls of rounds that the head drafted for behind another token, one beside each run. */
+  chains: v.optional(
+    v.array(v.object({ ns: count, rounds: count, accepted_at: v.array(count) })),
+    [],
+  ),
+  /** Time of the host's drafter over as many drafts, measured by itself. */
+  propose_ns: v.optional(v.array(count), []),
+  /** What a run must take by these, and what its speed-up should be; null where a play was not taken. */
+  foretold_ns: v.optional(v.array(v.nullable(count)), []),
   foretold_speedup: v.nullable(positive),
   /** Shares of the time of a run. */
   shares: v.object({ draft: positive, verify: positive, commit: positive, host: positive }),
@@ -94,6 +122,8 @@ export const curveSchema = v.object({
     /** Where the acceptance is from: `given`, or the row that measured it. */
     source: text,
     survival: v.array(positive),
+    /** Single tokens beside each round, where there was no draft. */
+    singles: v.optional(positive, 0),
     drafts: count,
     speedup: positive,
     tokens_per_round: positive,

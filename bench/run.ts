@@ -6,7 +6,7 @@ import type { Env, Progress } from "../engine/api_types.ts";
 import { UserError } from "../engine/errors.ts";
 import { openDevice } from "../engine/model.ts";
 import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
-import { cellsOf } from "./grid.ts";
+import { type Cell, cellsOf } from "./grid.ts";
 import { readText } from "./json_file.ts";
 import { toolIdentity } from "./identity.ts";
 import { isComparable, type Report, REPORT_SCHEMA, type ReportHead, type Row } from "./report.ts";
@@ -60,7 +60,7 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
   };
   const { rows, interrupted } = await sweep({
     spec,
-    cells,
+    cells: runnable(cells, head, o.onNote),
     rig,
     checkRows: CHECK_ROWS,
     battery: head.env.power_source === "battery",
@@ -71,6 +71,21 @@ export async function runBench(o: BenchOptions): Promise<BenchResult> {
     onRows: tell,
   });
   return { report: withDerived(head, rows), interrupted };
+}
+
+/** Without the runs on a text that nobody named, where the model cannot read one. */
+function runnable(
+  cells: readonly Cell[],
+  { model, spec }: ReportHead,
+  onNote?: (line: string) => void,
+): readonly Cell[] {
+  const named = spec.text_file ?? spec.verify_sweep?.acceptance_file;
+  if (!model || model.tokenizer_sha256 !== null || named) return cells;
+  const left = cells.filter((cell) => cell.tokens !== "text");
+  if (left.length < cells.length) {
+    onNote?.(`${model.path} has no tokenizer: runs on a text are left out`);
+  }
+  return left;
 }
 
 /** Texts are needed rows later; what is wrong with one is told before anything is measured. */

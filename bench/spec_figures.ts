@@ -19,6 +19,8 @@ export interface VerifyPoint {
 /** What was measured at one place: a serial step and rounds by their rows, ascending. */
 export interface VerifyCurve {
   readonly stepNs: number;
+  /** What a round takes less where many of them are one call, as with the model's head. */
+  readonly chainedNs: number;
   readonly points: readonly VerifyPoint[];
 }
 
@@ -38,11 +40,12 @@ export function crossover({ stepNs, points }: VerifyCurve): number | null {
 /** Mean time of a round of `drafts` drafts of which `accepted` are kept on average; null: not measured. */
 export function roundNs(curve: VerifyCurve, drafts: number, accepted: number): number | null {
   const point = curve.points.find((p) => p.rows === drafts + 1);
-  return point ? point.verifyNs + point.draftNs + commitNs(point, accepted) : null;
+  if (!point) return null;
+  return point.verifyNs + point.draftNs + keepNs(point, accepted) - curve.chainedNs;
 }
 
-/** Between what none, half and all of the drafts cost. */
-function commitNs({ rows, halfNs, allNs }: VerifyPoint, accepted: number): number {
+/** How much longer a round takes that keeps so many drafts: between what none, half and all of them cost. */
+export function keepNs({ rows, halfNs, allNs }: VerifyPoint, accepted: number): number {
   const drafts = rows - 1, half = drafts >> 1;
   if (drafts === 0 || allNs === null) return 0;
   if (halfNs === null || half === 0) return allNs * accepted / drafts;
@@ -51,15 +54,22 @@ function commitNs({ rows, halfNs, allNs }: VerifyPoint, accepted: number): numbe
     : halfNs + (allNs - halfNs) * (accepted - half) / (drafts - half);
 }
 
-/** Tokens a time over serial decode's; null where the width was not measured. */
+/**
+ * Tokens a time over serial decode's, where `singles` tokens beside each round are made by a call of their own,
+ * as the drafter has nothing to propose; null where the width was not measured.
+ */
 export function speedup(
   curve: VerifyCurve,
   survival: readonly number[],
   drafts: number,
+  singles = 0,
 ): number | null {
   const tokens = expectedTokens(survival, drafts);
-  const ns = roundNs(curve, drafts, tokens - 1);
-  return ns === null || ns <= 0 ? null : tokens * curve.stepNs / ns;
+  const round = roundNs(curve, drafts, tokens - 1);
+  if (round === null) return null;
+  const single = curve.points.find((p) => p.rows === 1)?.verifyNs ?? curve.stepNs;
+  const ns = round + singles * single;
+  return ns <= 0 ? null : (tokens + singles) * curve.stepNs / ns;
 }
 
 /**
@@ -86,34 +96,18 @@ export interface BestLength {
 }
 
 /** The number of drafts with the highest speed-up, of those measured and of places known; 0: do not draft. */
-export function bestLength(curve: VerifyCurve, survival: readonly number[]): BestLength {
+export function bestLength(
+  curve: VerifyCurve,
+  survival: readonly number[],
+  singles = 0,
+): BestLength {
   let best: BestLength = { drafts: 0, speedup: 1, tokens: 1 };
   for (let drafts = 1; drafts <= survival.length; drafts++) {
-    const gain = speedup(curve, survival, drafts);
+    const gain = speedup(curve, survival, drafts, singles);
     if (gain === null || gain <= best.speedup) continue;
     best = { drafts, speedup: gain, tokens: expectedTokens(survival, drafts) };
   }
   return best;
-}
-
-/** What a run of rounds came to. */
-export interface RoundsCount {
-  readonly tokens: number;
-  /** Rounds that verified, and plays of a single token because there was no draft. */
-  readonly rounds: number;
-  readonly serial: number;
-  readonly drafts: number;
-  readonly accepted: number;
-}
-
-/** The speed-up that the curve foretells for such a run; null where the width was not measured. */
-export function foretold(curve: VerifyCurve, run: RoundsCount): number | null {
-  const round = roundNs(curve, run.drafts, run.rounds > 0 ? run.accepted / run.rounds : 0);
-  if (round === null) return null;
-  // A single token between rounds is a call of its own, as a round of one row is.
-  const single = roundNs(curve, 0, 0) ?? curve.stepNs;
-  const ns = run.rounds * round + run.serial * single;
-  return ns > 0 ? run.tokens * curve.stepNs / ns : null;
 }
 
 /**

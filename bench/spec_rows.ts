@@ -1,7 +1,8 @@
 /** Samples of rounds to the fields of their rows. Assembles; measures nothing. */
-import { foretold, type VerifyCurve } from "./spec_figures.ts";
+import type { VerifyCurve } from "./spec_figures.ts";
+import { foretoldNs, survivalAt } from "./spec_forecast.ts";
 import { ROUND_TOKENS } from "./grid.ts";
-import type { BenchEngine, RunOfRounds, SpeculateWork } from "./port.ts";
+import type { RunOfRounds, SpeculateWork } from "./port.ts";
 import { rate } from "./figures.ts";
 import type { Row, RowCheck } from "./report.ts";
 import type { RoundSamples, RunSamples } from "./spec_sample.ts";
@@ -30,10 +31,11 @@ export function speculateRow(
   taken: RunSamples,
   curve: VerifyCurve | null,
   commitNs: number,
-  hits: ReturnType<BenchEngine["hitRates"]>,
 ): Row {
-  const { runs, serialNs, equal } = taken;
+  const { runs, serialNs, plays, beside, equal, hits } = taken;
   const run = runs[0], serial = median(serialNs);
+  const foretold = beside.map((times, i) => foretoldNs(runs[i].lengths, plays, times));
+  const known = foretold.filter((ns) => ns !== null && ns > 0) as number[];
   return {
     ...row,
     // The bytes of a run depend on how many drafts are accepted.
@@ -46,20 +48,35 @@ export function speculateRow(
       accepted: run.accepted,
       acceptance_rate: run.drafted > 0 ? run.accepted / run.drafted : null,
       mean_len: run.rounds > 0 ? 1 + run.accepted / run.rounds : null,
-      per_position: run.rounds > 0
-        ? run.acceptedAt.slice(0, work.drafts).map((n) => n / run.rounds)
-        : [],
+      per_position: survivalAt(run.lengths),
       cost_ratio: null,
       commit_ns: commitNs,
       breakeven_acceptance: null,
       run: {
         drafter: work.drafter,
         drafts: work.drafts,
+        temperature: work.temperature,
         serial: run.serial,
+        lengths: run.lengths.map((l) => (
+          { drafts: l.drafts, plays: l.plays, accepted_at: [...l.acceptedAt] }
+        )),
         serial_ns: [...serialNs],
         serial_tps: rate(run.tokens, serial),
-        speedup: median(runs.map((r, i) => serialNs[i] / Math.max(1, r.ns))),
-        foretold_speedup: curve && foretold(curve, { ...run, drafts: work.drafts }),
+        speedup: serial / Math.max(1, median(runs.map((r) => r.ns))),
+        forced: plays.map((play, at) => ({
+          ...play,
+          ns: beside.map(({ playNs }) => playNs[at] === null ? null : Math.round(playNs[at])),
+        })),
+        chains: beside.flatMap(({ chain }) =>
+          chain === null ? [] : [{
+            ns: chain.ns,
+            rounds: chain.length.plays,
+            accepted_at: [...chain.length.acceptedAt],
+          }]
+        ),
+        propose_ns: beside.map((times) => Math.round(times.proposeNs)),
+        foretold_ns: foretold.map((ns) => ns === null ? null : Math.round(ns)),
+        foretold_speedup: known.length > 0 ? serial / median(known) : null,
         shares: sharesOf(runs, commitNs, curve, work),
         prompt_hit_rate: hits.prompt,
         output_hit_rate: hits.output,
@@ -73,11 +90,12 @@ function sharesOf(
   runs: readonly RunOfRounds[],
   commitNs: number,
   curve: VerifyCurve | null,
-  { drafts }: SpeculateWork,
+  { drafter, drafts }: SpeculateWork,
 ) {
   const of = (pick: (r: RunOfRounds) => number) => median(runs.map(pick));
   const total = Math.max(1, of((r) => r.ns)), device = of((r) => r.deviceNs);
-  const onDevice = curve?.points.find((p) => p.rows === drafts + 1)?.draftNs ?? 0;
+  const point = curve?.points.find((p) => p.rows === drafts + 1);
+  const onDevice = drafter === "mtp" ? point?.draftNs ?? 0 : 0;
   const share = (ns: number) => Math.min(1, Math.max(0, ns) / total);
   const { rounds } = runs[0];
   const draft = of((r) => r.draftNs) + rounds * Math.max(0, onDevice), commit = rounds * commitNs;

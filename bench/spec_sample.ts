@@ -3,14 +3,27 @@
  * serial decode of the same tokens. Reads the clock around calls; judges nothing.
  */
 import { ROUND_TOKENS, ROUND_WARM_TOKENS } from "./grid.ts";
-import type { BenchEngine, RoundWork, RunOfRounds, SpeculateWork } from "./port.ts";
+import type {
+  BenchEngine,
+  Chain,
+  ForcedPlay,
+  HitRates,
+  RoundWork,
+  RunOfRounds,
+  SpeculateWork,
+} from "./port.ts";
 import type { Rounds } from "./report.ts";
 import { callsOf, type SampleOptions, type Samples, type SampleTimes } from "./sample.ts";
+import { type BesideTimes, forcedPlays, outcomes, turnOf } from "./spec_forecast.ts";
+import { mean } from "./stats.ts";
 
 /** Short plays need more samples than others for the same certainty. */
 const ROUNDS_MIN = 25;
+/** Runs are disturbed one by one, so the middle of several is taken; a multiple of their orders. */
+const RUNS_MIN = 24;
 /** Slow plays need fewer: more samples than asked for only within so long. */
 const ROUNDS_NS = 4e9;
+const RUNS_NS = 1e10;
 /** Serial tokens of one call beside a round: about as long as a round, so that both are disturbed as often. */
 const STEP_TOKENS = 4;
 
@@ -22,11 +35,6 @@ export interface RoundSamples {
   readonly serialDigest: string;
   /** Whether every outcome gave those tokens. */
   readonly equal: boolean;
-}
-
-/** Drafts accepted: none, half, all. */
-export function outcomes(rows: number): number[] {
-  return [...new Set([0, (rows - 1) >> 1, rows - 1])];
 }
 
 export async function takeRounds(
@@ -106,51 +114,97 @@ export interface RunSamples {
   readonly samples: Samples;
   readonly runs: readonly RunOfRounds[];
   readonly serialNs: readonly number[];
-  readonly serialDigest: string;
+  /** The plays of forced outcome, and what they took beside each run. */
+  readonly plays: readonly ForcedPlay[];
+  readonly beside: readonly BesideTimes[];
+  readonly hits: HitRates;
   readonly equal: boolean;
 }
 
+/**
+ * Runs, serial decode of the same tokens, forced plays along them and chains of the head, in turn: a busy moment
+ * meets all of them, and each follows each other one.
+ */
 export async function takeRuns(
   engine: BenchEngine,
   work: SpeculateWork,
   o: SampleOptions,
 ): Promise<RunSamples> {
-  const warm = await engine.rewind().then(() => engine.speculate(work, o.clock));
-  await serialRun(engine, work.gen, o);
-  const times: SampleTimes[] = [], runs: RunOfRounds[] = [], serial = [];
-  for (let i = 0; i < o.repetitions; i++) {
+  const { clock } = o, { gen, drafts } = work, engineRuns = await engine.runs(work);
+  const run = async () => {
+    const startedNs = Number(clock.now() - o.origin);
+    return { ...await engineRuns.run(clock), startedNs };
+  };
+  const warm = await run(), asked = warm.rounds + warm.serial;
+  const head = work.drafter === "mtp", plays = forcedPlays(warm.lengths, head ? drafts : 0);
+  const turn = turnOf(plays, warm.lengths), forced = turn.map((at) => plays[at]);
+  const walk = () => engineRuns.walk(forced, clock);
+  await walk();
+  const runs: Awaited<ReturnType<typeof run>>[] = [], serial: SerialRun[] = [];
+  const walks: number[][] = [], chains: Chain[] = [], proposeNs: number[] = [];
+  const turns = [
+    async () => void serial.push(await serialRun(engine, work, o)),
+    async () => void runs.push(await run()),
+    async () => void walks.push(await walk()),
+    ...head ? [async () => void chains.push(await engineRuns.chain(clock))] : [],
+  ];
+  const orders = balancedOrders(turns.length);
+  const count = Math.max(RUNS_MIN, o.repetitions), began = clock.now();
+  const early = () => Number(clock.now() - began) > RUNS_NS;
+  for (let i = 0; i < count && (i < o.repetitions || !early()); i++) {
     o.signal?.throwIfAborted();
-    await engine.rewind();
-    const startedNs = Number(o.clock.now() - o.origin);
-    const run = await engine.speculate(work, o.clock);
-    const { ns, digest } = run;
-    runs.push(run);
-    times.push({ startedNs, ns, callNs: [], prefillNs: null, digest });
-    serial.push(await serialRun(engine, work.gen, o));
-    o.onSample?.(i + 1, o.repetitions);
+    for (const at of orders[i % orders.length]) await turns[at]();
+    proposeNs.push(engineRuns.proposeNs(asked, clock));
+    o.onSample?.(i + 1, count);
   }
-  const serialDigest = serial[0].digest;
   return {
     samples: {
       warmupNs: [warm.ns],
-      warmupTokens: work.gen,
+      warmupTokens: gen,
       calls: [],
-      times,
+      times: runs.map(({ startedNs, ns, digest }) => (
+        { startedNs, ns, callNs: [], prefillNs: null, digest }
+      )),
       joules: null,
     },
     runs,
     serialNs: serial.map((s) => s.ns),
-    serialDigest,
-    equal: [...runs, ...serial].every((r) => r.digest === serialDigest),
+    plays,
+    beside: walks.map((times, i) => ({
+      playNs: plays.map((_, at) => {
+        const ns = times.filter((_, nth) => turn[nth % turn.length] === at);
+        return ns.length > 0 ? mean(ns) : null;
+      }),
+      proposeNs: proposeNs[i],
+      chain: chains[i] ?? null,
+    })),
+    hits: engineRuns.hitRates(),
+    equal: [warm, ...runs, ...serial].every((r) => r.digest === engineRuns.serial.digest),
   };
+}
+
+/**
+ * Orders in which each of `n` things follows each other one equally often: what was done last leaves the
+ * machine's scheduler and caches in a state of its own.
+ */
+export function balancedOrders(n: number): number[][] {
+  // 0, 1, n-1, 2, n-2, ... and its rotations; for an odd n also backwards.
+  const first = Array.from({ length: n }, (_, i) => i % 2 === 1 ? (i + 1) / 2 : (n - i / 2) % n);
+  const rotated = first.map((_, by) => first.map((place) => (place + by) % n));
+  return n % 2 === 0 ? rotated : [...rotated, ...rotated.map((order) => order.toReversed())];
+}
+
+interface SerialRun {
+  readonly ns: number;
+  readonly digest: string;
 }
 
 async function serialRun(
   engine: BenchEngine,
-  gen: number,
+  { gen, temperature }: SpeculateWork,
   { clock }: SampleOptions,
-): Promise<{ ns: number; digest: string }> {
-  await engine.rewind();
+): Promise<SerialRun> {
+  await engine.rewind(temperature);
   const from = clock.now();
   for (const tokens of callsOf(gen)) await engine.decode(tokens);
   const ns = Number(clock.now() - from);

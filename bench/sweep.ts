@@ -217,11 +217,9 @@ class Sweep {
       const kept = run.rounds > 0 ? Math.round(run.accepted / run.rounds) : 0;
       await engine.serial();
       const commitNs = await engine.commitNs(work.drafts + 1, Math.min(kept, work.drafts));
-      const hits = engine.hitRates(run.ids);
       return {
         samples: taken.samples,
-        finish: (row) =>
-          speculateRow(row, work, taken, curveAt(this.#ordered(), row), commitNs, hits),
+        finish: (row) => speculateRow(row, work, taken, curveAt(this.#ordered(), row), commitNs),
       };
     }
     const samples = await takeSamples(engine, work, options);

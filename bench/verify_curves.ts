@@ -2,7 +2,6 @@
  * Rows of rounds and of serial steps to curves, place by place: what a report, a table and a picture say
  * about speculation. Pure: a reader computes the same from the rows.
  */
-import { survivalOf } from "../engine/speculate/expected.ts";
 import { ROUND_ROWS_MAX } from "./grid.ts";
 import { type Curve, isComparable, type Row, type Spec } from "./report.ts";
 import {
@@ -61,7 +60,14 @@ export function curveAt(rows: readonly Row[], row: Row): VerifyCurve | null {
   const stepNs = undisturbed(step.samples_ns) / step.tokens_per_sample;
   const points = near.filter(isPoint).map((r) => pointOf(r, stepNs))
     .sort((a, b) => a.rows - b.rows);
-  return points.length > 0 ? { stepNs, points } : null;
+  return points.length > 0 ? { stepNs, chainedNs: chainedNs(near, points, stepNs), points } : null;
+}
+
+/** Rounds of the model's head chain within a call, whose cost a round of one row has beside its step. */
+function chainedNs(near: readonly Row[], points: readonly VerifyPoint[], stepNs: number): number {
+  const single = points.find((p) => p.rows === 1);
+  if (!single || !near.some((row) => row.rounds?.draft_ns)) return 0;
+  return Math.max(0, single.verifyNs - stepNs);
 }
 
 /** One curve a place, in the order of the rows; none without a sweep. */
@@ -109,23 +115,19 @@ function routeOf(row: Row): string[] {
 function bestOf(curve: VerifyCurve, rows: readonly Row[], spec: Spec): Curve["best"] {
   const given = spec.verify_sweep!.acceptance;
   const sources = [
-    ...given ? [{ source: "given", survival: survivalGiven(given, ROUND_ROWS_MAX - 1) }] : [],
+    ...given
+      ? [{ source: "given", survival: survivalGiven(given, ROUND_ROWS_MAX - 1), singles: 0 }]
+      : [],
     ...rows.filter((r) => r.kind === "speculate" && isComparable(r) && r.spec?.rounds)
-      .map((r) => ({ source: r.id, survival: longer(r.spec!.per_position) })),
+      .map(({ id, spec }) => ({
+        source: id,
+        survival: spec!.per_position,
+        // The head drafts in every round but for the first.
+        singles: spec!.run!.drafter === "mtp" ? 0 : spec!.run!.serial / spec!.rounds,
+      })),
   ];
-  return sources.map(({ source, survival }) => {
-    const { drafts, speedup, tokens } = bestLength(curve, survival);
-    return { source, survival, drafts, speedup, tokens_per_round: tokens };
+  return sources.map(({ source, survival, singles }) => {
+    const { drafts, speedup, tokens } = bestLength(curve, survival, singles);
+    return { source, survival, singles, drafts, speedup, tokens_per_round: tokens };
   });
-}
-
-/** A measured curve beyond its last place, as if further drafts fared like the last one did. */
-function longer(survival: readonly number[]): number[] {
-  const shares = survival.map((s, i) => {
-    const before = i === 0 ? 1 : survival[i - 1];
-    return before > 0 ? s / before : 0;
-  });
-  const last = shares.at(-1) ?? 0;
-  while (shares.length < ROUND_ROWS_MAX - 1) shares.push(last);
-  return survivalOf(shares);
 }

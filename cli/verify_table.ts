@@ -1,5 +1,7 @@
 /** What rounds cost and gain, as tables for people. Figures come from the report. */
 import { type Curve, isComparable, type Report, type Row } from "../bench/report.ts";
+import { ROUND_ROWS_MAX } from "../bench/grid.ts";
+import { counted } from "../engine/wording.ts";
 import { duration, type Paint, table } from "./print.ts";
 
 const COLUMNS = [
@@ -72,9 +74,15 @@ function crossoverText({ crossover_rows: rows, points }: Curve): string {
 
 function bestText(b: Curve["best"][number]): string {
   const survival = b.survival.slice(0, 5).map((s) => s.toFixed(2)).join(" ");
+  // Nothing is known of the places behind, so more may be better still.
+  const last = b.drafts === b.survival.length && b.drafts < ROUND_ROWS_MAX - 1
+    ? ", the most measured"
+    : "";
+  const singles = b.singles > 0 ? ` and ${b.singles.toFixed(2)} single ones beside it` : "";
   const what = b.drafts === 0
     ? "do not draft"
-    : `best with ${b.drafts} drafts: ${b.tokens_per_round.toFixed(2)} tokens a round, ` +
+    : `best with ${counted(b.drafts, "draft")}${b.source === "given" ? "" : last}: ` +
+      `${b.tokens_per_round.toFixed(2)} tokens a round${singles}, ` +
       `${b.speedup.toFixed(2)} times serial`;
   return `acceptance ${b.source} (${survival}): ${what}`;
 }
@@ -112,5 +120,22 @@ function runsTable(rows: readonly Row[], paint: Paint): string {
       `${percent(run.prompt_hit_rate)}, ${percent(run.output_hit_rate)}`,
     ];
   });
-  return "\n" + table(RUN_COLUMNS, cells, paint);
+  return "\n" + table(RUN_COLUMNS, cells, paint) + runNotes(rows).map((n) => `${n}\n`).join("");
+}
+
+/** What the columns of runs do not say by themselves. */
+function runNotes(rows: readonly Row[]): string[] {
+  const runs = rows.map(({ spec }) => spec!.run!);
+  const foretold = runs.some((run) => run.foretold_speedup !== null);
+  const blank = runs.some((run) => run.foretold_speedup === null);
+  const control = runs.some((run) => run.temperature > 0);
+  return [
+    ...foretold
+      ? ["foretold: from plays of forced outcome in turn with the runs, and what these accepted"]
+      : [],
+    ...blank
+      ? ["no speed-up is foretold where a run is too short for every play that this needs"]
+      : [],
+    ...control ? ["control: random ids, then tokens drawn almost evenly: nothing to find"] : [],
+  ];
 }

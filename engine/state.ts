@@ -57,6 +57,11 @@ export class Snapshot implements Disposable {
     return new Snapshot(this.owner, this.pos, this.run, this.#shared);
   }
 
+  /** A snapshot with bytes of its own, which outlives this one and shares nothing with it. */
+  copy(): Snapshot {
+    return new Snapshot(this.owner, this.pos, this.run, this.owner.copyOf(this.copies));
+  }
+
   [Symbol.dispose](): void {
     const shared = this.#shared;
     this.#shared = null;
@@ -141,16 +146,21 @@ export class SessionState implements Disposable {
 
   /** Copies the recurrent state of every layer. */
   snapshot(pos: number, run: RunMark): Snapshot {
+    const recurrent = [...this.#states].filter(([name]) => isRecurrent(name));
+    return new Snapshot(this, pos, run, this.copyOf(recurrent));
+  }
+
+  /** Memory of the same bytes, by name; nothing is left allocated where one of them fails. */
+  copyOf(memories: Iterable<readonly [string, Memory]>): SharedCopies {
     using taking = new DisposableStack();
-    const memories = new Map<string, Memory>();
-    for (const [name, memory] of this.#states) {
-      if (!isRecurrent(name)) continue;
+    const copies = new Map<string, Memory>();
+    for (const [name, memory] of memories) {
       const copy = taking.use(this.#device.alloc(memory.bytes));
       copy.copyFrom(0, memory, 0, memory.bytes);
-      memories.set(name, copy);
+      copies.set(name, copy);
     }
     taking.move();
-    return new Snapshot(this, pos, run, { memories, handles: 0 });
+    return { memories: copies, handles: 0 };
   }
 
   restore(snapshot: Snapshot): void {

@@ -33,7 +33,8 @@ export function toMarkdown(report: Report): string {
 }
 
 /** Columns by name; nested values by path. */
-const COLUMNS: readonly (readonly [string, (row: Row) => unknown])[] = [
+const COLUMNS: readonly (readonly [string, (row: Row, report: Report) => unknown])[] = [
+  ["model", (_, report) => modelName(report)],
   ["id", (r) => r.id],
   ["kind", (r) => r.kind],
   ["n_prompt", (r) => r.params.n_prompt],
@@ -58,13 +59,12 @@ const COLUMNS: readonly (readonly [string, (row: Row) => unknown])[] = [
   ["perplexity", (r) => r.quality?.perplexity],
   ["validity", (r) => r.validity.verdict],
   ["output_sha256", (r) => r.check.output_sha256],
+  ["caveat", (_, report) => report.tool.caveat],
 ];
 
 export function toCsv(report: Report): string {
   const quote = (value: unknown) => `"${String(value ?? "").replaceAll('"', '""')}"`;
-  const lines = [["model", ...COLUMNS.map(([name]) => name)]];
-  for (const row of exportable(report).rows) {
-    lines.push([modelName(report), ...COLUMNS.map(([, of]) => String(of(row) ?? ""))]);
-  }
+  const lines: unknown[][] = [COLUMNS.map(([name]) => name)];
+  for (const row of exportable(report).rows) lines.push(COLUMNS.map(([, of]) => of(row, report)));
   return lines.map((cells) => cells.map(quote).join(",") + "\n").join("");
 }

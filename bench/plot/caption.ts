@@ -8,12 +8,13 @@ import { type Omission, reasonText, type Source, type SourceRow } from "./source
 /** Longer lists of the same thing are cut. */
 const LISTED = 4;
 
-/** What ran where, and the runs that it is from. */
+/** What ran where, the runs that it is from, and what is to be known of all their figures. */
 export function factLines(series: readonly Series[], settings: readonly Setting[]): string[] {
   const sources = [...new Set(series.flatMap((s) => s.rows).map((r) => r.source))];
   const { shared, own } = factTexts(series, settings);
   const owns = own.map(({ labels, facts }) => `${labels.join("; ")}: ${joinFacts(facts)}`);
-  return [joinFacts(shared), ...owns, runsText(sources)];
+  const caveats = new Set(sources.flatMap((s) => s.report.tool.caveat ?? []));
+  return [joinFacts(shared), ...owns, runsText(sources), ...caveats];
 }
 
 /** A line may break behind a point, not within a fact. */

@@ -53,6 +53,8 @@ export interface CallOutcome {
   readonly accepted: number;
   /** How often the draft at each place of its round was accepted, in this call. */
   readonly acceptedAt: readonly number[];
+  /** Drafts that the model's head left for the next call. */
+  readonly standing?: number;
   /** Time of the whole call, host work included. */
   readonly ns: number;
 }
@@ -61,6 +63,8 @@ export interface CallOutcome {
 export interface DraftPolicy {
   /** Drafts of each round of the next call, 0 to DRAFTS_MAX; 0 plays single tokens. */
   drafts(): number;
+  /** Whose, where there are several: the place of the drafter. */
+  drafter?(): number;
   /** Tokens after which drafts() may say something else: the next call should not make many more. */
   callTokens?(): number;
   /** Told after each call. */

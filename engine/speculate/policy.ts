@@ -1,6 +1,7 @@
 /**
- * Chooses how many drafts a round takes by what rounds of the run so far cost and made: the depth with the
- * most tokens a second, or none where single tokens are faster. Reads no clock: times come with the calls.
+ * Chooses whose drafts a round takes and how many, by what rounds of the run so far cost and made: the drafter and
+ * depth with the most tokens a second, or none where single tokens are faster. Reads no clock: times come with
+ * the calls.
  *
  * What it may lose against single tokens is an account: a small share of the time of every token is paid in,
  * and what rounds lose is drawn from it. So a drafter that is always wrong costs no more than that share,
@@ -34,15 +35,74 @@ const REFRESH_TOKENS = 4;
 /** A call that took longer than so many times what was expected was held up by something else. */
 const HICCUP = 3;
 
+/** Asks that the share of a drafter's finds looks back on, and the weight of what is assumed before. */
+const FOUND_MEMORY = 48;
+const FOUND_PRIOR = 2;
+
 export interface AutoOptions {
   /** Drafts that the drafter can make. */
   readonly most?: number;
+  /** Drafters to choose from. */
+  readonly drafters?: number;
   /** V(rows) / S before anything was measured. */
   readonly curve?: VerifyCurve;
 }
 
+/** What is known of one drafter, and when it was last tried. */
+class Candidate {
+  readonly acceptance = new Acceptance();
+  readonly times: PlayTimes;
+  sinceTrial = 0;
+  trialTokens = TRIAL_TOKENS_MIN;
+  #found = FOUND_PRIOR;
+  #asked = FOUND_PRIOR;
+
+  constructor(readonly place: number, readonly depths: readonly number[], curve: VerifyCurve) {
+    this.times = new PlayTimes(curve);
+  }
+
+  /** Whether it had a draft when it was asked for one. */
+  answered(found: boolean): void {
+    const keep = 1 - 1 / FOUND_MEMORY;
+    this.#asked = this.#asked * keep + 1;
+    this.#found = this.#found * keep + (found ? 1 : 0);
+  }
+
+  /** Share of asks that it has a draft for. */
+  get found(): number {
+    return this.#found / this.#asked;
+  }
+
+  /** After a trial that paid the next one follows at once: a streak of them is how drafting comes back. */
+  judgeTrial(paid: boolean): void {
+    this.trialTokens = paid ? TRIAL_TOKENS_MIN : Math.min(2 * this.trialTokens, TRIAL_TOKENS_MAX);
+    this.sinceTrial = paid ? TRIAL_TOKENS_MIN : 0;
+  }
+
+  /** Tokens until it may be tried again. */
+  get wait(): number {
+    return this.trialTokens - this.sinceTrial;
+  }
+
+  /** What a round loses whose drafts are all wrong. */
+  mostLost(drafts: number): number {
+    return Math.max(0, this.times.estimate(drafts + 1) - this.times.estimate(1));
+  }
+
+  /** The fewest drafts that would pay if the text had become predictable. */
+  get trialDrafts(): number {
+    const survival = evenSurvival(TRIAL_ACCEPTANCE, DRAFTS_MAX);
+    for (const drafts of this.depths) {
+      const steps = this.times.estimate(drafts + 1) / this.times.estimate(1);
+      if (expectedTokens(survival, drafts) > (1 + MARGIN) * steps) return drafts;
+    }
+    return this.depths[0];
+  }
+}
+
 /** What the next call is for. */
 interface Choice {
+  readonly candidate: Candidate;
   readonly drafts: number;
   /** Tokens that it should make: whoever plays asks again after them. */
   readonly tokens: number;
@@ -50,25 +110,29 @@ interface Choice {
 }
 
 export class AutoDrafts implements DraftPolicy {
-  readonly #times: PlayTimes;
-  readonly #acceptance = new Acceptance();
-  readonly #depths: readonly number[];
+  readonly #candidates: readonly Candidate[];
   /** In ns. */
   #account = 0;
-  #sinceTrial = 0;
-  #trialTokens = TRIAL_TOKENS_MIN;
   #sinceRefresh = 0;
-  #before: Choice["why"] = "serial";
+  #before: Pick<Choice, "why" | "candidate">;
   #choice: Choice | null = null;
 
-  constructor({ most = DRAFTS_MAX, curve = priorCurve }: AutoOptions = {}) {
+  constructor({ most = DRAFTS_MAX, drafters = 1, curve = priorCurve }: AutoOptions = {}) {
     const deepest = Math.min(most, DRAFTS_MAX);
-    this.#depths = [...DEPTHS.filter((d) => d < deepest), deepest];
-    this.#times = new PlayTimes(curve);
+    const depths = [...DEPTHS.filter((d) => d < deepest), deepest];
+    this.#candidates = Array.from(
+      { length: drafters },
+      (_, place) => new Candidate(place, depths, curve),
+    );
+    this.#before = { why: "serial", candidate: this.#candidates[0] };
   }
 
   drafts(): number {
     return this.#chosen.drafts;
+  }
+
+  drafter(): number {
+    return this.#chosen.candidate.place;
   }
 
   /** The tokens after which drafts() may say something else: the next call should not make many more. */
@@ -77,46 +141,52 @@ export class AutoDrafts implements DraftPolicy {
   }
 
   observe(call: CallOutcome): void {
-    const { drafts, why } = this.#chosen;
+    const choice = this.#chosen, { candidate, drafts, why } = choice;
     this.#choice = null;
     if (call.tokens === 0) return;
-    this.#before = why;
+    this.#before = { why, candidate };
+    for (const c of this.#candidates) {
+      if (drafts === 0 || c !== candidate) c.sinceTrial += call.tokens;
+    }
     if (call.drafted === 0 && drafts === 0) {
-      this.#times.add(1, call.ns / call.tokens);
+      for (const c of this.#candidates) c.times.add(1, call.ns / call.tokens);
       this.#account += LOSS_SHARE * call.ns;
-      this.#sinceTrial += call.tokens;
       if (why === "refresh") this.#sinceRefresh = 0;
-    } else if (this.#times.known) {
-      const gain = this.#gainOf(call);
+    } else if (this.#known) {
+      const gain = this.#gainOf(call, candidate);
       this.#account += gain + LOSS_SHARE * call.tokens * this.#stepNs;
       // Nothing is verified where a host's drafter found nothing, or the head has yet to draft.
-      if (call.drafted > 0) this.#learn(call, gain);
+      if (call.drafted > 0) this.#learn(call, choice, gain);
+      else if (drafts > 0 && !call.standing) candidate.answered(false);
     }
     this.#account = Math.min(this.#account, ACCOUNT_STEPS * this.#stepNs);
   }
 
   /** Time by which the tokens of a call came sooner than one by one. */
-  #gainOf({ ns, rows, rounds, tokens }: CallOutcome): number {
-    const expected = rounds * this.#times.estimate(rows);
-    const most = this.#times.makesTape(rows, ns / rounds) ? expected : HICCUP * expected;
+  #gainOf({ ns, rows, rounds, tokens }: CallOutcome, { times }: Candidate): number {
+    const expected = rounds * times.estimate(rows);
+    const most = times.makesTape(rows, ns / rounds) ? expected : HICCUP * expected;
     return tokens * this.#stepNs - Math.min(ns, most);
   }
 
-  #learn(call: CallOutcome, gain: number): void {
-    this.#times.add(call.rows, call.ns / call.rounds);
-    this.#acceptance.add(call);
+  #learn(call: CallOutcome, { candidate, why }: Choice, gain: number): void {
+    candidate.times.add(call.rows, call.ns / call.rounds);
+    candidate.acceptance.add(call);
+    candidate.answered(true);
     this.#sinceRefresh += call.rounds;
-    if (this.#before === "trial") this.#judgeTrial(gain > 0);
+    if (why !== "trial") return;
+    // Beside a drafter that gains a trial pays if it gained more.
+    const rival = this.#best(candidate).gain;
+    const lost = Math.max(0, 1 - 1 / rival) * call.tokens * this.#stepNs;
+    candidate.judgeTrial(gain > lost);
   }
 
-  /** After a trial that paid the next one follows at once: a streak of them is how drafting comes back. */
-  #judgeTrial(paid: boolean): void {
-    this.#trialTokens = paid ? TRIAL_TOKENS_MIN : Math.min(2 * this.#trialTokens, TRIAL_TOKENS_MAX);
-    this.#sinceTrial = paid ? TRIAL_TOKENS_MIN : 0;
+  get #known(): boolean {
+    return this.#candidates[0].times.known;
   }
 
   get #stepNs(): number {
-    return this.#times.estimate(1);
+    return this.#candidates[0].times.estimate(1);
   }
 
   get #chosen(): Choice {
@@ -124,55 +194,51 @@ export class AutoDrafts implements DraftPolicy {
   }
 
   #choose(): Choice {
-    if (!this.#times.known) return { drafts: 0, tokens: FIRST_TOKENS, why: "serial" };
+    const serial = { candidate: this.#before.candidate, drafts: 0 };
+    if (!this.#known) return { ...serial, tokens: FIRST_TOKENS, why: "serial" };
     if (this.#sinceRefresh >= REFRESH_ROUNDS) {
-      this.#times.doubt();
-      return { drafts: 0, tokens: REFRESH_TOKENS, why: "refresh" };
+      for (const { times } of this.#candidates) times.doubt();
+      return { ...serial, tokens: REFRESH_TOKENS, why: "refresh" };
     }
-    const best = this.#best(this.#acceptance.survival());
-    const margin = this.#before === "gain" ? 0 : MARGIN;
-    if (best.gain > 1 + margin) {
-      const rounds = Math.max(1, Math.floor(this.#account / this.#mostLost(best.drafts)));
-      const rows = best.drafts + 1;
-      return {
-        drafts: best.drafts,
-        tokens: this.#times.tried(rows) ? rounds * rows : 1,
-        why: "gain",
-      };
+    const best = this.#best();
+    const going = this.#before.why === "gain" && this.#before.candidate === best.candidate;
+    const gains = best.gain > 1 + (going ? 0 : MARGIN);
+    const next = this.#candidates.filter((c) => !gains || c !== best.candidate)
+      .reduce<Candidate | null>((a, b) => a === null || b.wait < a.wait ? b : a, null);
+    const trial = next?.trialDrafts ?? 0, missing = next ? next.mostLost(trial) - this.#account : 0;
+    if (next && next.wait <= 0 && missing <= 0) {
+      return { candidate: next, drafts: trial, tokens: 1, why: "trial" };
     }
-    const wait = this.#trialTokens - this.#sinceTrial;
-    if (wait > 0) return { drafts: 0, tokens: wait, why: "serial" };
-    const trial = this.#trialDrafts();
-    const missing = this.#mostLost(trial) - this.#account;
-    if (missing <= 0) return { drafts: trial, tokens: 1, why: "trial" };
+    if (gains) {
+      const { candidate, drafts } = best, rows = drafts + 1;
+      const rounds = Math.max(1, Math.floor(this.#account / candidate.mostLost(drafts)));
+      const tokens = candidate.times.tried(rows) ? rounds * rows : 1;
+      return { candidate, drafts, tokens, why: "gain" };
+    }
+    if (next!.wait > 0) return { ...serial, tokens: next!.wait, why: "serial" };
     const tokens = Math.ceil(missing / (LOSS_SHARE * this.#stepNs));
-    return { drafts: 0, tokens: Math.max(SERIAL_TOKENS, tokens), why: "serial" };
+    return { ...serial, tokens: Math.max(SERIAL_TOKENS, tokens), why: "serial" };
   }
 
-  /** The depth with the most tokens a time, of those that the account can bear; its rate over serial's. */
-  #best(survival: readonly number[]): { drafts: number; gain: number } {
-    let best = { drafts: 0, gain: 0 };
-    for (const drafts of this.#depths) {
-      if (this.#mostLost(drafts) > this.#account) continue;
-      const tokens = expectedTokens(survival, drafts);
-      const gain = tokens * this.#stepNs / this.#times.hoped(drafts + 1);
-      if (gain > best.gain) best = { drafts, gain };
+  /**
+   * The drafter and depth with the most tokens a time, of those that the account can bear; its rate over
+   * serial's. `but` is left out.
+   */
+  #best(but?: Candidate): { candidate: Candidate; drafts: number; gain: number } {
+    let best = { candidate: this.#candidates[0], drafts: 0, gain: 0 };
+    for (const candidate of this.#candidates) {
+      if (candidate === but) continue;
+      const { times, depths } = candidate, survival = candidate.acceptance.survival();
+      // A drafter alone loses little where it finds nothing; among others it keeps them from drafting.
+      const found = this.#candidates.length > 1 ? candidate.found : 1;
+      for (const drafts of depths) {
+        if (candidate.mostLost(drafts) > this.#account) continue;
+        const tokens = 1 + found * (expectedTokens(survival, drafts) - 1);
+        const ns = found * times.hoped(drafts + 1) + (1 - found) * this.#stepNs;
+        const gain = tokens * this.#stepNs / ns;
+        if (gain > best.gain) best = { candidate, drafts, gain };
+      }
     }
     return best;
-  }
-
-  /** The fewest drafts that would pay if the text had become predictable. */
-  #trialDrafts(): number {
-    const survival = evenSurvival(TRIAL_ACCEPTANCE, DRAFTS_MAX);
-    for (const drafts of this.#depths) {
-      const steps = this.#times.estimate(drafts + 1) / this.#stepNs;
-      if (expectedTokens(survival, drafts) > (1 + MARGIN) * steps) return drafts;
-    }
-    return this.#depths[0];
-  }
-
-  /** What a round loses whose drafts are all wrong. */
-  #mostLost(drafts: number): number {
-    return Math.max(0, this.#times.estimate(drafts + 1) - this.#stepNs);
   }
 }

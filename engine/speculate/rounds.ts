@@ -30,17 +30,21 @@ interface Before {
 
 export class Rounds {
   readonly #tokens: number[] = [];
+  readonly #drafters: readonly Drafter[];
   #serial = 0;
   /** Drafts that the head has left behind the position. */
   #standing = 0;
 
   constructor(
     readonly session: Session,
-    readonly drafter: Drafter,
+    /** Several where the policy chooses among them. */
+    drafters: Drafter | readonly Drafter[],
     readonly policy: DraftPolicy,
     /** Nanoseconds of a clock that only goes on. */
     readonly now: () => number = () => performance.now() * 1e6,
-  ) {}
+  ) {
+    this.#drafters = [drafters].flat();
+  }
 
   /** A run begins: `tokens` is the timeline before the first sampled token. */
   begin(tokens: ArrayLike<number>): void {
@@ -48,12 +52,12 @@ export class Rounds {
     for (let i = 0; i < tokens.length; i++) this.#tokens.push(tokens[i]);
     this.#serial = 0;
     this.#standing = 0;
-    this.drafter.begin();
+    for (const drafter of this.#drafters) drafter.begin();
   }
 
   /** Prefills `prompt`; the head drafts behind it if it is to. Needs the session's begin() and this one's. */
   async prefill(prompt: Uint32Array<ArrayBuffer>, signal?: AbortSignal): Promise<void> {
-    const drafts = this.drafter.onDevice ? this.#wanted() : 0;
+    const drafts = this.#drafter.onDevice ? this.#wanted() : 0;
     await this.session.prefill(prompt, signal, drafts);
     this.#standing = drafts;
   }
@@ -74,16 +78,22 @@ export class Rounds {
       pos: this.session.pos,
       ns: this.now(),
     };
-    const { halt, plays, rows } = this.drafter.onDevice
+    const drafter = this.#drafter;
+    const { halt, plays, rows } = drafter.onDevice
       ? await this.#playHead(most, drafts)
-      : await this.#playHost(most, drafts);
+      : await this.#playHost(drafter, most, drafts);
     const late = this.take();
     this.#tell(before, rows, plays);
     return { ids: Uint32Array.from([...early, ...late]), halt };
   }
 
   get report(): RoundsReport {
-    return { drafter: this.drafter.name, serial: this.#serial, ...this.session.counts() };
+    const drafter = this.#drafters.map((d) => d.name).join("+");
+    return { drafter, serial: this.#serial, ...this.session.counts() };
+  }
+
+  get #drafter(): Drafter {
+    return this.#drafters[this.policy.drafter?.() ?? 0];
   }
 
   #wanted(): number {
@@ -108,11 +118,13 @@ export class Rounds {
     return { halt, plays: this.session.counts().rounds - was, rows };
   }
 
-  async #playHost(tokens: number, drafts: number) {
+  async #playHost(drafter: Drafter, tokens: number, drafts: number) {
     const before = this.session.pos;
-    const draft = drafts > 0 ? this.drafter.propose(this.#tokens, drafts) : NO_DRAFT;
+    // What the head may have left is for this position alone.
+    this.#standing = 0;
+    const draft = drafts > 0 ? drafter.propose(this.#tokens, drafts) : NO_DRAFT;
     if (draft.parents || draft.probabilities) {
-      throw new Error(`Rounds verify chains of sure drafts; ${this.drafter.name} gave others`);
+      throw new Error(`Rounds verify chains of sure drafts; ${drafter.name} gave others`);
     }
     const ids = draft.ids.slice(0, drafts);
     if (ids.length === 0) {
@@ -124,7 +136,7 @@ export class Rounds {
     const halt = await this.session.rounds(1, { rows: ids.length + 1 });
     const now = this.session.counts();
     const accepted = now.accepted - was.accepted;
-    this.drafter.observe({ drafted: now.drafted - was.drafted, accepted });
+    drafter.observe({ drafted: now.drafted - was.drafted, accepted });
     return { halt, plays: 1, rows: ids.length + 1 };
   }
 
@@ -139,6 +151,7 @@ export class Rounds {
       drafted: now.drafted - was.drafted,
       accepted: now.accepted - was.accepted,
       acceptedAt: now.acceptedAt.map((n, i) => n - was.acceptedAt[i]),
+      standing: this.#standing,
       ns: this.now() - before.ns,
     });
   }

@@ -16,9 +16,14 @@ const MTP_DRAFTS = 2;
 /** Rounds over a session as asked for; null where decoding is to be plain. Throws UserError. */
 export function roundsFor(session: Session, asked: Speculation | undefined): Rounds | null {
   if (!asked || asked.drafter === "off") return null;
-  const drafter = drafterFor(session, asked.drafter);
   const { drafts = asked.drafter === "auto" ? "auto" : undefined } = asked;
-  if (drafts === "auto") return new Rounds(session, drafter, new AutoDrafts());
+  if (drafts === "auto") {
+    const drafters = asked.drafter === "auto"
+      ? [...session.draftHead ? [mtpDrafter()] : [], ngramDrafter()]
+      : [drafterFor(session, asked.drafter)];
+    return new Rounds(session, drafters, new AutoDrafts({ drafters: drafters.length }));
+  }
+  const drafter = drafterFor(session, asked.drafter);
   const fixed = drafts ?? (drafter.onDevice ? MTP_DRAFTS : NGRAM_DRAFTS);
   if (!Number.isInteger(fixed) || fixed < 1 || fixed > DRAFTS_MAX) {
     throw new UserError(`${fixed} draft tokens a round: give 1 to ${DRAFTS_MAX}.`);

@@ -254,7 +254,7 @@ class cuda_player : public host_player {
 		const lw_cuda::Chip chip = {uint32_t(device_->properties.multiProcessorCount)};
 		for (const lw_cuda::Override* o : forms.overrides) {
 			lw_cuda::Launch l{};
-			if (!o->shape(out->words, chip, &l)) continue;
+			if (!o->shape(out->words, chip, &l) || l.dynamic_bytes > device_->properties.sharedMemPerBlockOptin) continue;
 			out->function = o->function;
 			out->grid = dim3(l.grid[0], l.grid[1], l.grid[2]);
 			out->threads = l.threads;

@@ -6,16 +6,19 @@ import { createHash } from "node:crypto";
 import { ROUND_TOKENS } from "../../bench/grid.ts";
 import type {
   BenchEngine,
+  Chain,
   Clock,
   Copied,
   EnergyMeter,
   EngineSettings,
+  ForcedPlay,
   FormCheck,
   MachineReading,
   Produced,
   Rig,
   RoutingFacts,
   RunOfRounds,
+  RunsEngine,
   SpeculateWork,
   Work,
   WorkCost,
@@ -24,7 +27,7 @@ import type {
 export interface Script {
   /** Time of the step that gives token `i` of a timeline of `pos` tokens; default 1 ms. */
   readonly stepNs?: (pos: number, run: number) => number;
-  /** Added to each call of a decode. */
+  /** Added to each call of a decode and of a run of rounds. */
   readonly callNs?: number;
   /** Time of a prompt of so many tokens; default 10 us a token. */
   readonly promptNs?: (tokens: number, run: number) => number;
@@ -33,8 +36,11 @@ export interface Script {
   readonly roundNs?: (rows: number, accepted: number, run: number) => number;
   readonly commitNs?: (rows: number, accepted: number) => number;
   readonly draftNs?: (drafts: number) => number;
-  /** Drafts that each round of a run accepts, again and again; null: no draft, a single token. */
-  readonly accepts?: readonly (number | null)[];
+  /**
+   * Drafts that each round of a run accepts, again and again, with their number where it is not the one asked
+   * for; null: no draft, a single token.
+   */
+  readonly accepts?: readonly (number | null | { length: number; right: number })[];
   readonly proposeNs?: number;
   /** Added to what would be the digest: other text, other output. */
   readonly output?: (run: number) => string;
@@ -123,60 +129,106 @@ export class FakeEngine implements BenchEngine {
   rewind(): Promise<void> {
     return this.restore();
   }
-  async serial(): Promise<Produced> {
+  async serial(tokens = ROUND_TOKENS): Promise<Produced> {
     await this.restore();
-    await this.decode(ROUND_TOKENS);
+    await this.decode(tokens);
     return await this.produced();
   }
   round(rows: number, accepted: number, drafts = 0): Promise<void> {
+    this.#play(rows, accepted, drafts);
+    return Promise.resolve();
+  }
+  #play(rows: number, accepted: number, drafts: number): void {
     const { roundNs, draftNs } = this.rig.script;
     this.rig.clock.advance(roundNs?.(rows, accepted, this.run) ?? 1_000_000);
     if (drafts > 0) this.rig.clock.advance(draftNs!(drafts));
     this.#pos += accepted + 1;
     this.#made += accepted + 1;
-    return Promise.resolve();
   }
   commitNs(rows: number, accepted: number): Promise<number> {
     return Promise.resolve(this.rig.script.commitNs?.(rows, accepted) ?? 1000);
   }
-  hitRates() {
-    return { prompt: 0.01, output: 0.25 };
+  async runs(work: SpeculateWork): Promise<RunsEngine> {
+    const serial = await this.serial(work.gen);
+    return {
+      serial,
+      run: (clock) => this.#run(work, clock),
+      walk: (plays, clock) => this.#walk(work, plays, clock),
+      chain: (clock) => this.#chain(work, clock),
+      proposeNs: (times) => work.drafter === "mtp" ? 0 : times * (this.rig.script.proposeNs ?? 0),
+      hitRates: () => ({ prompt: 0.01, output: 0.25 }),
+    };
   }
-  async speculate(work: SpeculateWork, clock: Clock): Promise<RunOfRounds> {
-    const { accepts = [work.drafts], proposeNs = 0 } = this.rig.script;
-    const acceptedAt = new Array<number>(15).fill(0), from = clock.now();
-    let rounds = 0, serial = 0, accepted = 0, deviceNs = 0;
+  async #run(work: SpeculateWork, clock: Clock): Promise<RunOfRounds> {
+    await this.restore();
+    const { accepts = [work.drafts], proposeNs = 0, callNs = 0 } = this.rig.script;
+    const head = work.drafter === "mtp", next = head ? work.drafts : 0, from = clock.now();
+    const counts = new Map<number, { plays: number; acceptedAt: number[] }>();
+    let deviceNs = 0, proposed = 0, drafted = 0;
     for (let i = 0; this.#made < work.gen; i++) {
-      this.rig.clock.advance(proposeNs);
-      const left = work.gen - this.#made, plan = accepts[i % accepts.length], at = clock.now();
-      if (plan === null) {
-        await this.round(1, 0);
-        serial++;
-      } else {
-        const kept = Math.min(plan, left - 1);
-        await this.round(work.drafts + 1, kept);
-        rounds++;
-        accepted += kept;
-        for (let k = 0; k < kept; k++) acceptedAt[k]++;
-      }
+      if (!head) this.rig.clock.advance(proposeNs), proposed++;
+      const left = work.gen - this.#made, at = clock.now();
+      // Rounds of the head are one call, but for the first play.
+      if (!head || i < 2) this.rig.clock.advance(callNs);
+      const plan = head && i === 0 ? null : accepts[i % accepts.length];
+      const { length, right } = typeof plan === "number"
+        ? { length: work.drafts, right: plan }
+        : plan ?? { length: 0, right: 0 };
+      const kept = Math.min(right, left - 1);
+      this.#play(length + 1, kept, next);
+      const count = counts.get(length) ?? { plays: 0, acceptedAt: new Array(length).fill(0) };
+      counts.set(length, count);
+      count.plays++;
+      for (let k = 0; k < kept; k++) count.acceptedAt[k]++;
+      drafted += length;
       deviceNs += Number(clock.now() - at);
     }
     const { tokens, digest } = await this.produced();
-    const ns = Number(clock.now() - from), draftNs = (rounds + serial) * proposeNs;
-    const drafted = rounds * work.drafts, ids = new Array<number>(tokens).fill(0);
+    const lengths = [...counts].map(([drafts, c]) => ({ drafts, ...c }))
+      .sort((a, b) => a.drafts - b.drafts);
+    const serial = counts.get(0)?.plays ?? 0;
+    const acceptedAt = Array.from(
+      { length: 15 },
+      (_, k) => lengths.reduce((sum, l) => sum + (l.acceptedAt[k] ?? 0), 0),
+    );
     return {
       tokens,
       digest,
-      ns,
+      ns: Number(clock.now() - from),
       deviceNs,
-      draftNs,
-      rounds,
+      draftNs: proposed * proposeNs,
+      rounds: lengths.reduce((sum, l) => sum + l.plays, 0) - serial,
       serial,
+      lengths,
       drafted,
-      accepted,
+      accepted: acceptedAt.reduce((sum, n) => sum + n, 0),
       acceptedAt,
-      ids,
+      ids: new Array<number>(tokens).fill(0),
     };
+  }
+  async #walk(work: SpeculateWork, plays: readonly ForcedPlay[], clock: Clock) {
+    await this.restore();
+    const times: number[] = [];
+    const ahead = Math.max(...plays.map((p) => p.drafts)) + 1;
+    for (let i = 0; this.#made + ahead <= work.gen; i = (i + 1) % plays.length) {
+      const from = clock.now(), { drafts, accepted, next } = plays[i];
+      this.rig.clock.advance(this.rig.script.callNs ?? 0);
+      this.#play(drafts + 1, accepted, next);
+      times.push(Number(clock.now() - from));
+    }
+    return times;
+  }
+  async #chain({ drafts, gen }: SpeculateWork, clock: Clock): Promise<Chain> {
+    await this.restore();
+    const from = clock.now(), plays = Math.floor(gen / (drafts + 1)) - 1;
+    this.rig.clock.advance(this.rig.script.callNs ?? 0);
+    for (let i = 0; i < plays; i++) this.#play(drafts + 1, i % (drafts + 1), drafts);
+    const acceptedAt = Array.from(
+      { length: drafts },
+      (_, k) =>
+        Array.from({ length: plays }, (_, i) => i % (drafts + 1)).filter((n) => n > k).length,
+    );
+    return { ns: Number(clock.now() - from), length: { drafts, plays, acceptedAt } };
   }
   produced(): Promise<Produced> {
     const text = `${this.#pos}${this.rig.script.output?.(this.run) ?? ""}`;

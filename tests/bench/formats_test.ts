@@ -117,6 +117,15 @@ Deno.test("markdown and CSV: a line a row", async () => {
   assert.equal(csv[0].split(",").length, csv[1].split(",").length);
 });
 
+Deno.test("markdown and CSV: what is to be known of all figures goes along", async () => {
+  const made = await report(), caveat = 'measured "elsewhere", not here';
+  const text = { ...made, tool: { ...made.tool, caveat } };
+  assert.equal(OUTPUTS.md(text).trimEnd().split("\n").at(-1), caveat);
+  const [head, ...rows] = OUTPUTS.csv(text).trimEnd().split("\n");
+  assert(head.endsWith(',"caveat"'));
+  assert(rows.length > 0 && rows.every((l) => l.endsWith(',"measured ""elsewhere"", not here"')));
+});
+
 Deno.test("outputs: the report itself reads back", async () => {
   const made = await report();
   for (const name of ["json", "jsonl"]) {

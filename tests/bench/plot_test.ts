@@ -38,6 +38,20 @@ Deno.test("decode: a point a row, its limit, intervals, labelled axes, share of 
   );
 });
 
+Deno.test("every kind: what is to be known of all figures stands below, once", async () => {
+  const caveat = "measured elsewhere";
+  const given = await examples("gpu-a3b.json", ...HISTORY);
+  const sources = given.map(({ name, report }) => ({
+    name,
+    report: { ...report, tool: { ...report.tool, caveat } },
+  }));
+  const { pictures } = drawPictures(sources, PLOT_KINDS);
+  assert.deepEqual(new Set(pictures.map((p) => p.kind)), new Set(PLOT_KINDS));
+  for (const p of pictures) {
+    assert.equal(standaloneSvg(p, LIGHT).split(caveat).length, 2, p.name);
+  }
+});
+
 Deno.test("prefill: far below the limit both axes are logarithmic and say so", async () => {
   const marks = marksOf(await picture("prefill", "gpu-a3b.json"));
   assert.deepEqual([marks.points, marks.limits], [5, 1]);

@@ -10,6 +10,7 @@ import { planTape } from "../../ffi/tape/plan.ts";
 import type { Tape } from "../../ffi/tape/tape.ts";
 import type { Op } from "../../kernels/define.ts";
 import { OPS } from "../../kernels/table.ts";
+import { Output } from "../native/output.ts";
 import { casesOf } from "../ops/op_case.ts";
 import { caseData, contentsOf as contentsOfCase, recordCase } from "../ops/record_case.ts";
 import { seeded } from "../random.ts";
@@ -94,25 +95,19 @@ const entries = [
   ...[1, 4].map((limit) => entryOf("counter", counterTape(), 12, limit)),
   ...[1, 2, 3].map((seed) => entryOf(`random ${seed}`, randomRealTape(seeded(seed), 16), 2)),
 ];
-const chunks: Uint8Array<ArrayBuffer>[] = [];
-const words = (...values: number[]) => chunks.push(new Uint8Array(Uint32Array.from(values).buffer));
-const text = (s: string) => {
-  const bytes = new TextEncoder().encode(s);
-  words(bytes.length);
-  chunks.push(bytes);
-};
-words(MAGIC, entries.length, 1);
-text("metal");
+const out = new Output(Deno.args[0]);
+out.words(MAGIC, entries.length, 1);
+out.text("metal");
 for (const e of entries) {
-  text(e.label);
-  words(e.tape.length);
-  chunks.push(e.tape);
-  words(e.bindings.length);
+  out.text(e.label);
+  out.words(e.tape.length);
+  out.bytes(e.tape);
+  out.words(e.bindings.length);
   for (const b of e.bindings) {
-    words(b.before.length, 0, (b.written ? WRITTEN : 0) | (b.compared ? COMPARED : 0));
-    chunks.push(b.before);
+    out.words(b.before.length, 0, (b.written ? WRITTEN : 0) | (b.compared ? COMPARED : 0));
+    out.bytes(b.before);
   }
   const after = played(device, e);
-  e.bindings.forEach((b, i) => b.written && chunks.push(after[i]));
+  e.bindings.forEach((b, i) => b.written && out.bytes(after[i]));
 }
-await Deno.writeFile(Deno.args[0], new Blob(chunks).stream());
+out.close();

@@ -43,31 +43,49 @@ $(FAKE_LIB): $(FAKE_OBJECTS)
 	$(Q)$(CXX) $(SHARED) $(SANITIZE) -o $@.part $^ $(LIBOBJC)
 	@mv -f $@.part $@
 
-# The same as a program under clang's sanitizers. The emulator's fibers tell the race detector of themselves.
+# The same in programs under clang's sanitizers. The emulator's fibers tell the race detector of themselves.
 ifdef SIMT_TSAN
 $(BUILD)/obj/native/emu/simt.o: CXXFLAGS := $(filter-out -fsanitize=%,$(CXXFLAGS)) -DSIMT_TSAN
 endif
-$(BUILD)/metal_suite: tests/metal/suite.cc tests/native/case_file.h $(FAKE_OBJECTS)
+METAL_TESTS := $(BUILD)/metal_suite $(BUILD)/metal_model
+$(METAL_TESTS): $(BUILD)/metal_%: tests/metal/%.cc tests/native/case_file.h $(FAKE_OBJECTS)
 	@echo "  LINK $@"
 	$(Q)$(CXX) $(CXXFLAGS) $< $(FAKE_OBJECTS) $(LIBOBJC) -ldl -o $@
 
+# Parity cases and whole tapes; the built-in model.
 METAL_CASES := build/metal-cases.bin
-$(METAL_CASES): build/metal-fake/liblapwing.so tests/metal/dump_tapes.ts tests/metal/tapes.ts node_modules/.ready
-	@$(RUN_DENO) run --quiet --allow-read --allow-write --allow-ffi tests/metal/dump_tapes.ts $@
+METAL_MODEL := build/metal-model.bin
+METAL_DUMPS := $(METAL_CASES) $(METAL_MODEL)
+$(METAL_CASES): tests/metal/dump_tapes.ts tests/metal/tapes.ts
+$(METAL_MODEL): tests/metal/dump_model.ts tests/metal/golden_tokens.ts $(wildcard kernels/models/*.ts ffi/tape/*.ts engine/*.ts)
+$(METAL_DUMPS): build/metal-fake/liblapwing.so tests/native/output.ts node_modules/.ready
+	@$(RUN_DENO) run --quiet --allow-read --allow-write --allow-ffi --allow-sys $(filter tests/metal/dump_%,$^) $@
 METAL_SAN = $(MAKE) --no-print-directory CXX=$(OBJCXX) OPTIMISE=-O1
+# Tokens of the built-in model. The race detector takes a minute for its prompt.
+ADDRESS_TOKENS := 17
+THREAD_TOKENS := 4
+# Of a token's, the barriers that are left out, one at a time: any will do.
+PLANTED_BARRIERS := 1 20 40
+# A fake stack for each fiber costs more than all kernels.
+ADDRESS_OPTIONS := ASAN_OPTIONS=detect_stack_use_after_return=0
 
 ifeq ($(strip $(METAL_LACKS)),)
 san-metal: metal-address metal-thread ## the Metal player over the fake under clang's ASan with UBSan, and TSan
-metal-address: $(METAL_CASES)
+metal-address: $(METAL_DUMPS)
 	+@$(METAL_SAN) BUILD=build/metal-address SANITIZE="-fsanitize=address,undefined -fno-sanitize=vptr,function -fno-sanitize-recover=all" \
-		build/metal-address/metal_suite
-	build/metal-address/metal_suite $(METAL_CASES)
-metal-thread: $(METAL_CASES)
-	+@$(METAL_SAN) BUILD=build/metal-thread SANITIZE=-fsanitize=thread SIMT_TSAN=1 build/metal-thread/metal_suite
+		build/metal-address/metal_suite build/metal-address/metal_model
+	$(ADDRESS_OPTIONS) build/metal-address/metal_suite $(METAL_CASES)
+	$(ADDRESS_OPTIONS) build/metal-address/metal_model $(METAL_MODEL) $(ADDRESS_TOKENS)
+metal-thread: $(METAL_DUMPS)
+	+@$(METAL_SAN) BUILD=build/metal-thread SANITIZE=-fsanitize=thread SIMT_TSAN=1 \
+		build/metal-thread/metal_suite build/metal-thread/metal_model
 	build/metal-thread/metal_suite $(METAL_CASES)
-	@if build/metal-thread/metal_suite $(METAL_CASES) 1 > build/metal-thread/planted 2>&1; then \
-		echo "a barrier left out was not seen"; exit 1; \
-	else grep -m1 "data race" build/metal-thread/planted > /dev/null && echo "1 passed, 0 failed"; fi
+	build/metal-thread/metal_model $(METAL_MODEL) $(THREAD_TOKENS)
+	@for program in "metal_suite $(METAL_CASES) 1" $(PLANTED_BARRIERS:%="metal_model $(METAL_MODEL) drop %"); do \
+		if TSAN_OPTIONS=halt_on_error=1 build/metal-thread/$$program > build/metal-thread/planted 2>&1; then \
+			echo "a barrier left out was not seen"; exit 1; \
+		else grep -m1 "data race" build/metal-thread/planted > /dev/null && echo "1 passed, 0 failed" || exit 1; fi; \
+	done
 
 test-metal: $(FAKE_LIB) node_modules/.ready ## the Metal player over a fake Metal (Linux)
 	@$(RUN_DENO) test $(TEST_PERMISSIONS) --junit-path=$(BUILD)/metal.xml tests/metal

@@ -5,11 +5,6 @@
 
 #include "tests/metal/fake/state.h"
 
-#if __has_feature(address_sanitizer)
-// GCC's runtime keeps its tables to the end.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libobjc.so\n"; }
-#endif
-
 namespace {
 
 uint32_t number_after(const std::string& label, const char* key) {

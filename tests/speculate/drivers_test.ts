@@ -30,7 +30,13 @@ interface Drive {
   readonly perCall: number;
 }
 
-async function drive(pair: Pair, drafter: Drafter, policy: DraftPolicy, d: Drive, what: string) {
+async function drive(
+  pair: Pair,
+  drafter: Drafter | Drafter[],
+  policy: DraftPolicy,
+  d: Drive,
+  what: string,
+) {
   const prompt = somePrompt(pair.model, d.from);
   const rounds = new Rounds(pair.rounds, drafter, policy);
   await start(pair, prompt);
@@ -62,10 +68,14 @@ const CHANGING = [
   { length: 1, right: 1 },
 ];
 
-/** Another number of drafts for every call, none among them. */
-function changing(list: readonly number[]): DraftPolicy {
+/** Another number of drafts for every call, none among them, and another drafter. */
+function changing(list: readonly number[], drafters: readonly number[] = [0]): DraftPolicy {
   let call = 0;
-  return { drafts: () => list[call % list.length], observe: () => void call++ };
+  return {
+    drafts: () => list[call % list.length],
+    drafter: () => drafters[call % drafters.length],
+    observe: () => void call++,
+  };
 }
 
 async function everyDrafter(pair: Pair, d: Drive): Promise<void> {
@@ -85,6 +95,10 @@ async function everyDrafter(pair: Pair, d: Drive): Promise<void> {
     assert.equal(mtp.drafted, mtp.rounds * drafts);
   }
   await drive(pair, mtpDrafter(), changing([2, 0, 0, 5, 1, 15]), d, "mtp, changing");
+  const turns = [0, 0, 0, 1, 0, 0, 1, 1, 2, 0, 0, 2];
+  const drafters = [mtpDrafter(), scripted(), ngramDrafter()];
+  const both = await drive(pair, drafters, changing([3, 3, 0, 4, 0, 2], turns), d, "in turn");
+  assert.equal(both.drafter, "mtp+scripted+ngram");
 }
 
 const RUNS: readonly {

@@ -105,38 +105,47 @@ export async function compare(pair: Pair, what: string): Promise<number[]> {
   return got;
 }
 
-export function compareStates({ serial, rounds, model }: Pair, what: string): void {
-  const got = rounds.readStates();
-  for (const [name, want] of serial.readStates()) {
+export function compareStates({ serial, rounds }: Pair, what: string): void {
+  sameStates(rounds, serial.readStates(), what);
+}
+
+/** The session's recurrent states, and its caches up to its position, are those of `wanted`. */
+export function sameStates(
+  session: Session,
+  wanted: ReadonlyMap<string, Uint8Array>,
+  what: string,
+): void {
+  const { ctx, pos, model } = session, got = session.readStates();
+  for (const [name, want] of wanted) {
     const mine = got.get(name)!;
     if (!name.startsWith("kv.")) {
       assert(same(mine, want), `${what}: ${name} differs`);
       continue;
     }
     const perHead = want.length / model.config.kvHeads;
-    const bytes = perHead / serial.ctx * serial.pos;
+    const bytes = perHead / ctx * pos;
     for (let at = 0; at < want.length; at += perHead) {
       const rows = (x: Uint8Array) => x.subarray(at, at + bytes);
-      assert(same(rows(mine), rows(want)), `${what}: ${name} before ${serial.pos} differs`);
+      assert(same(rows(mine), rows(want)), `${what}: ${name} before ${pos} differs`);
     }
   }
 }
 
 /** The logits that gave the last token, of a round of `rows` that kept `kept`, against serial ones. */
 export function compareLogits(
-  { serial, rounds, model }: Pair,
+  { serial, rounds }: Pair,
   rows: number,
   kept: number,
   what: string,
 ): void {
-  const { vocab } = model.config;
-  const all = rounds.readState("logits", rows * vocab);
-  const last = all.slice((kept - 1) * vocab, kept * vocab);
-  const want = serial.readState("logits", vocab);
-  assert(
-    same(new Uint8Array(last.buffer), new Uint8Array(want.buffer)),
-    `${what}: final logits differ`,
-  );
+  assert(same(lastLogits(rounds, rows, kept), lastLogits(serial)), `${what}: final logits differ`);
+}
+
+/** Bytes of the logits of the last token: those of a play of one row, or of the row that a round kept last. */
+export function lastLogits(session: Session, rows = 1, kept = 1): Uint8Array {
+  const { vocab } = session.model.config;
+  const all = session.readState("logits", rows * vocab);
+  return new Uint8Array(all.slice((kept - 1) * vocab, kept * vocab).buffer);
 }
 
 export function same(a: Uint8Array, b: Uint8Array): boolean {

@@ -31,13 +31,26 @@ interface Run {
   readonly depths: readonly number[];
 }
 
-/** Plays a policy through a scene as rounds would, until `tokens` are made. */
-function play(policy: DraftPolicy, scene: Scene, tokens: number, seed = 1): Run {
-  const random = seeded(seed), host = scene.callCost !== undefined, seen = new Set<number>();
-  const depths: number[] = [];
-  let made = 0, time = 0, rounds = 0;
+/**
+ * Plays a policy through a scene as rounds would, until `tokens` are made; one scene for each drafter that it
+ * chooses from. Of those a head's first call behind another one's makes a single token and its drafts.
+ */
+function play(policy: DraftPolicy, given: Scene | readonly Scene[], tokens: number, seed = 1): Run {
+  const random = seeded(seed), seen = new Set<number>();
+  const scenes = [given].flat(), depths: number[] = [];
+  let made = 0, time = 0, rounds = 0, standing = -1;
   while (made < tokens) {
-    const drafts = policy.drafts();
+    const place = policy.drafter?.() ?? 0, scene = scenes[place];
+    const drafts = policy.drafts(), host = scene.callCost !== undefined;
+    if (scenes.length > 1 && !host && drafts > 0 && standing !== place) {
+      const ns = scene.cost(1) * STEP_NS, none = { drafted: 0, accepted: 0, acceptedAt: [] };
+      policy.observe({ rounds: 1, rows: 1, tokens: 1, ...none, standing: drafts, ns });
+      standing = place;
+      made++;
+      time += scene.cost(1);
+      continue;
+    }
+    standing = drafts > 0 && !host ? place : -1;
     const limit = Math.min(policy.callTokens?.() ?? Infinity, CALL_TOKENS, tokens - made);
     let steps = scene.callCost ?? 0, drafted = 0, accepted = 0, n = 0, plays = 0, rows = 1;
     const acceptedAt = new Array<number>(15).fill(0);
@@ -196,13 +209,72 @@ Deno.test("policy: trials grow rarer", () => {
   assert.ok(gaps.at(-1)! >= 256 && gaps[0] < 64, String(gaps));
 });
 
+/** A head that is right as often as said, in a chain, and prompt lookup, a call each round. */
+function rivals(head: number, lookup: number, finds: number): Scene[] {
+  const scene = { cost: LINE(0.15), noise: 0.02 };
+  return [
+    { ...scene, accepts: () => head, most: 4 },
+    { ...scene, accepts: () => lookup, proposes: (random) => random() < finds, callCost: 0.02 },
+  ];
+}
+
+Deno.test("policy: of several drafters it takes the better one, whichever that is", () => {
+  const tokens = 6000;
+  for (
+    const [head, lookup, finds] of [[0.8, 0.1, 1], [0.2, 0.9, 1], [0.8, 0.8, 0.1], [0.7, 0.97, 0.9]]
+  ) {
+    const scenes = rivals(head, lookup, finds);
+    const policy = new AutoDrafts({ drafters: 2 }), { time } = play(policy, scenes, tokens, 5);
+    const alone = scenes.map((scene) => play(auto(scene), scene, tokens, 5).time);
+    const share = Math.min(...alone) / time;
+    assert.ok(
+      share >= 0.93,
+      `head ${head}, lookup ${lookup} of ${finds}: ${share} of the better one`,
+    );
+  }
+});
+
+Deno.test("policy: several drafters that are wrong cost at most 3 % together", () => {
+  for (const [name, cost] of Object.entries(CURVES)) {
+    for (const finds of [0, 0.3, 1]) {
+      for (const callCost of [0.01, 0.2]) {
+        for (const tokens of [100, 1000, 5000]) {
+          const scenes: Scene[] = [
+            { cost, accepts: () => 0 },
+            { cost, accepts: () => 0, proposes: (random) => random() < finds, callCost },
+          ];
+          const { time } = play(new AutoDrafts({ drafters: 2 }), scenes, tokens);
+          const serial = play(fixedDrafts(0), scenes[1], tokens).time;
+          const what = `${name}, finds ${finds}, call ${callCost}, ${tokens} tokens`;
+          assert.ok(time / serial <= 1.03, `${what}: ${time / serial}`);
+        }
+      }
+    }
+  }
+});
+
+Deno.test("policy: it changes to the other drafter when the text does", () => {
+  const span = 3000, tokens = 4 * span;
+  const now = (token: number) => Math.floor(token / span) % 2;
+  const scenes: Scene[] = rivals(0, 0, 1).map((scene, place) => ({
+    ...scene,
+    accepts: (_, token) => now(token) === place ? 0.9 : 0.1,
+  }));
+  const { time } = play(new AutoDrafts({ drafters: 2 }), scenes, tokens);
+  const ideal = scenes.map((scene) => {
+    const good = { ...scene, accepts: () => 0.9 };
+    return 2 * play(auto(good), good, span).time;
+  }).reduce((a, b) => a + b);
+  assert.ok(time <= 1.25 * ideal, `${time / ideal} of what knowing it would take`);
+});
+
 Deno.test("policy: the same calls give the same choices, however often they are asked", () => {
   const scene = { cost: STAIRS, accepts: () => 0.7, noise: 0.1 };
   const once = play(auto(scene), scene, 1500);
   assert.deepEqual(play(auto(scene), scene, 1500), once);
   const policy = auto(scene);
   const asked: DraftPolicy = {
-    drafts: () => (policy.drafts(), policy.callTokens(), policy.drafts()),
+    drafts: () => (policy.drafts(), policy.callTokens(), policy.drafter(), policy.drafts()),
     callTokens: () => policy.callTokens(),
     observe: (call: CallOutcome) => policy.observe(call),
   };

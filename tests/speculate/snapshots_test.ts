@@ -126,6 +126,55 @@ Deno.test("handles of one snapshot share its bytes until the last is disposed", 
   });
 });
 
+Deno.test("a copy of a snapshot has bytes of its own and outlives it", async () => {
+  await begun(async (r) => {
+    const { rounds, serial, model } = r.pair;
+    await round(r, 1);
+    await compare(r.pair, "the width's scratch is there");
+    using behind = serial.snapshot();
+    const before = model.device.use.now;
+    const one = rounds.snapshot(), copy = one.copy(), { pos, bytes } = copy;
+    assert.deepEqual([pos, bytes], [one.pos, one.bytes]);
+    assert.equal(model.device.use.now, before + 2 * bytes);
+    const other = copy.alias();
+    one[Symbol.dispose]();
+    assert.equal(model.device.use.now, before + bytes);
+    assert.throws(() => one.copy(), /disposed/);
+    for (const handle of [copy, other]) {
+      await round(r, 3);
+      rounds.restore(handle);
+      serial.restore(behind);
+      await round(r, 5);
+      const ids = await compare(r.pair, "by the copy");
+      assert.deepEqual(ids, r.truth.slice(pos + 1, pos + 7));
+      handle[Symbol.dispose]();
+    }
+    assert.equal(model.device.use.now, before);
+  });
+});
+
+Deno.test("a copy that runs out of memory leaves nothing behind", async () => {
+  await begun(async (r) => {
+    const { rounds, model } = r.pair, { device } = model;
+    using snapshot = rounds.snapshot();
+    const before = device.use.now, real = device.alloc.bind(device);
+    let left = 2;
+    device.alloc = (bytes) => {
+      if (left-- === 0) throw new NativeError("out of memory", STATUS.device, null, 0);
+      return real(bytes);
+    };
+    try {
+      assert.throws(() => snapshot.copy(), NativeError);
+    } finally {
+      device.alloc = real;
+    }
+    assert.equal(device.use.now, before);
+    rounds.restore(snapshot);
+    await round(r, 5);
+    await compare(r.pair, "after it");
+  });
+});
+
 /** The next call into the device fails: before it did anything, or when all was done. */
 async function failing(when: "before" | "after", body: () => Promise<unknown>): Promise<void> {
   const real = LoadedTape.prototype.playAsync;

@@ -4,14 +4,13 @@
 // rows through all rows, a warp 4 of them, with S in registers. Every thread block is sent the whole of o and norms its own
 // part. grid = (CLUSTER, vHeads).
 #include "kernels/shared/cuda/cluster.cuh"
-#include "native/gen/ops.h"
-#include "native/shim/cuda/launch.h"
+#include "kernels/shared/cuda/gdn.cuh"
 #include "native/shim/cuda/registry.h"
 
 namespace lw_cuda {
 namespace {
 
-constexpr uint32_t WARP = 32, QUAD = 4, DIM = QUAD * WARP, ROWS_MAX = 16;
+constexpr uint32_t QUAD = 4, DIM = HEAD_DIM, ROWS_MAX = 16;
 constexpr uint32_t CLUSTER = DIM / WARP, WARPS = WARP / QUAD, THREADS = WARPS * WARP;
 
 // Lane i gets the sum over lanes of value i % 4.
@@ -25,17 +24,11 @@ __device__ __forceinline__ float sums_of_four(float v0, float v1, float v2, floa
 	sum = __fadd_rn(sum, across(sum, 8));
 	return __fadd_rn(sum, across(sum, 16));
 }
-__device__ __forceinline__ float sum_of_lanes(float v) {
-#pragma unroll
-	for (uint32_t d = 16; d; d /= 2) v = __fadd_rn(v, __shfl_xor_sync(~0u, v, d));
-	return v;
-}
 __device__ __forceinline__ float dot(float4 a, float4 b) {
 	return __fmaf_rn(a.w, b.w, __fmaf_rn(a.z, b.z, __fmaf_rn(a.y, b.y, __fmaf_rn(a.x, b.x, 0.0f))));
 }
 // decay * s + d * k
 __device__ __forceinline__ float updated(float s, float decay, float d, float k) { return __fmaf_rn(d, k, __fmul_rn(decay, s)); }
-__device__ __forceinline__ float silu(float z) { return __fdiv_rn(z, __fadd_rn(1.0f, expf(-z))); }
 
 // What a row needs of its own.
 struct Inputs {
@@ -55,9 +48,7 @@ step_norm(const float* qk, const float* conv, const float* g, const float* beta,
 	const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, part = blockIdx.x, h = blockIdx.y;
 	const uint32_t key_head = a.head_map == 1 ? h % a.k_heads : h / (a.v_heads / a.k_heads), v0 = part * WARP + warp * QUAD;
 	float4* state = reinterpret_cast<float4*>(gdn_state + (size_t(h) * DIM + v0) * DIM) + lane;
-	// Into the second-level cache alone, where what an earlier record may yet write stays true, and into the tables of
-	// addresses: 16 lines of 128 bytes.
-	if (lane < QUAD * DIM * 4 / 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(state + lane * (8 - 1)) : "memory");
+	if (lane < QUAD * DIM / LINE_FLOATS) prefetch_line(state + lane * (LINE_FLOATS / 4 - 1));
 	const float weight = w[part * WARP + lane];
 	wait_for_previous();
 	wait_for_cluster();  // all of it run and expect what they are sent

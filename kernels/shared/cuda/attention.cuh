@@ -11,11 +11,12 @@
 #pragma once
 #include <cuda_fp16.h>
 
+#include "kernels/shared/cuda/lanes.cuh"
 #include "native/gen/ops.h"
 #include "native/shim/cuda/launch.h"
 
 namespace lw_cuda {
-constexpr uint32_t WARP = 32;
+
 constexpr uint32_t ATTN_HEADS = 8;
 constexpr float ATTN_LOWEST = -3.402823466e+38f;
 constexpr float LO_UNIT = 1.0f / 2048;
@@ -261,8 +262,8 @@ template <typename F> __device__ __forceinline__ float2 stat_of(const typename F
 // it lies into the tables of addresses: a hint, which may come before what is there is final.
 template <uint32_t D> __device__ __forceinline__ void prefetch_block(const uint8_t* k, const uint8_t* v, uint32_t most, uint32_t warp, uint32_t lane) {
 	const size_t row = size_t(min(warp * (TILES * TILE) + lane, most - 1)) * (D * 2);
-	asm volatile("prefetch.global.L2 [%0];" ::"l"(k + row) : "memory");
-	asm volatile("prefetch.global.L2 [%0];" ::"l"(v + row) : "memory");
+	prefetch_line(k + row);
+	prefetch_line(v + row);
 }
 
 // Rows that a thread block takes together. X(head dimension, rows): the forms that there are.

@@ -3,12 +3,13 @@
 // kernels/shared/metal/float_order.h. Owns sums and maxima over the cluster, and no rule of choice.
 #pragma once
 #include "kernels/shared/cuda/cluster.cuh"
+#include "kernels/shared/cuda/lanes.cuh"
 #include "native/gen/ops.h"
 #include "native/shim/cuda/launch.h"
 
 namespace lw_cuda {
 
-constexpr uint32_t WARP = 32, LOGIT_CLUSTER = 8, LOGIT_THREADS = 1024, LOGIT_WARPS = LOGIT_THREADS / WARP;
+constexpr uint32_t LOGIT_CLUSTER = 8, LOGIT_THREADS = 1024, LOGIT_WARPS = LOGIT_THREADS / WARP;
 constexpr uint32_t LOGITS_MAX = LOGIT_CLUSTER * 32768;
 
 constexpr uint32_t NAN_ORDER = 0;

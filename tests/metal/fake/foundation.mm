@@ -10,6 +10,10 @@
 
 // GCC's runtime; its own header directory does not go together with clang's.
 extern "C" {
+#if __has_feature(address_sanitizer)
+// It keeps its tables to the end.
+const char* __lsan_default_suppressions() { return "leak:libobjc.so\n"; }
+#endif
 id class_createInstance(Class, size_t extra);
 id object_dispose(id);
 const char* object_getClassName(id);

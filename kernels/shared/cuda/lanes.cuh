@@ -1,0 +1,21 @@
+// A warp's sum in the order of the translated kernels, and hints about memory that an earlier record may yet write.
+#pragma once
+#include <cstdint>
+
+namespace lw_cuda {
+
+constexpr uint32_t WARP = 32;
+
+// In the order of simd_sum.
+__device__ __forceinline__ float sum_of_lanes(float v) {
+#pragma unroll
+	for (uint32_t d = WARP / 2; d; d /= 2) v = __fadd_rn(v, __shfl_xor_sync(~0u, v, d));
+	return v;
+}
+
+// The line at p into the second-level cache alone, where what an earlier record writes stays true, and its page into the
+// tables of addresses: may come before the wait for that record.
+__device__ __forceinline__ void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory"); }
+constexpr uint32_t LINE_FLOATS = 32;
+
+}  // namespace lw_cuda
