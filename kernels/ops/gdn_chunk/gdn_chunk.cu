@@ -15,6 +15,8 @@
 // stands for column lane % 4 + 4 c, and so the right operand's rows are taken in that order.
 // Rows come to shared memory STAGE at a time while the stage before is at work, and T and B are made for a whole stage at
 // once, a warp a group. Rows behind the last one have k = q = v = beta = 0 and e = 1.
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "native/gen/ops.h"
@@ -282,7 +284,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 bool shape(const void* words, const Chip&, Launch* out) {
 	const auto& a = *static_cast<const gdn_chunk_args*>(words);
 	*out = {{DIM / COLUMNS, a.v_heads, 1}, THREADS, sizeof(Shared)};
-	return a.head_dim == DIM && a.rows && a.v_heads && a.v_heads < 65536;
+	int device = 0, memory = 0;
+	const bool fits = !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&memory, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) && size_t(memory) >= sizeof(Shared);
+	return fits && a.head_dim == DIM && a.rows && a.v_heads && a.v_heads < 65536;
 }
 
 const RegisterOverride gdn_chunk_override("gdn_chunk", reinterpret_cast<const void*>(&gdn_chunk), 6, sizeof(gdn_chunk_args), &shape);

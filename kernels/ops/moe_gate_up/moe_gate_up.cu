@@ -6,7 +6,7 @@ namespace lw_cuda {
 namespace {
 
 template <class F>
-__global__ void __launch_bounds__(GATE_UP_THREADS_MAX)
+__global__ void __launch_bounds__(GATE_UP_THREADS)
 moe_gate_up_format(const float* x, uint32_t* ids, const uint8_t* gate, const uint8_t* gate_scales, const uint8_t* gate_biases,
                    const uint8_t* up, const uint8_t* up_scales, const uint8_t* up_biases, float* h, const __grid_constant__ moe_gate_up_args a, unsigned long long* stamp) {
 	let_next_begin();

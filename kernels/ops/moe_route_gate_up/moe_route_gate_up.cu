@@ -7,7 +7,7 @@ namespace lw_cuda {
 namespace {
 
 template <class F>
-__global__ void __launch_bounds__(GATE_UP_THREADS_MAX)
+__global__ void __launch_bounds__(GATE_UP_THREADS)
 moe_route_gate_up_format(const float* x, const float* w_norm, const float* logits, const uint8_t* gate, const uint8_t* gate_scales, const uint8_t* gate_biases,
                          const uint8_t* up, const uint8_t* up_scales, const uint8_t* up_biases, const uint8_t* shared_gate, const uint8_t* shared_gate_scales, const uint8_t* shared_gate_biases,
                          const uint8_t* shared_up, const uint8_t* shared_up_scales, const uint8_t* shared_up_biases, uint32_t* ids, float* weights, float* h, const __grid_constant__ moe_route_gate_up_args a, unsigned long long* stamp) {

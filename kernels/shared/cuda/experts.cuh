@@ -17,8 +17,7 @@ struct ExpertWeight {
 
 // gate_up: a tile is 8 rows of gate and the same 8 of up.
 constexpr uint32_t GATE_UP_TILE = 8;
-constexpr uint32_t GATE_UP_THREADS_MAX = 544;
-inline uint32_t GATE_UP_THREADS = 544;
+constexpr uint32_t GATE_UP_THREADS = 544;
 __host__ __device__ inline uint32_t gate_up_tiles(uint32_t ffn) { return (ffn + GATE_UP_TILE - 1) / GATE_UP_TILE; }
 
 // h[r,k,j] = silu(gate[e,j] . x[r]) * (up[e,j] . x[r]) for the slots k, e the k-th choice of row r. With `logits` the
@@ -63,9 +62,14 @@ __device__ __forceinline__ void gate_up(const float* x, const float* w_norm, flo
 	if (!ROUTE && threadIdx.x < top_k) choice.ids[threadIdx.x] = ids[row * top_k + threadIdx.x];
 	if (!router) staged = stage<F, 1>(shared, x + size_t(row) * in_dim, w_norm, eps, 1, in_dim, {threadIdx.x, threads, 15});
 	__syncthreads();
-	if (ROUTE && router && blockIdx.x == 0 && lane < top_k) {
-		ids[row * top_k + lane] = choice.ids[lane];
-		weights[row * top_k + lane] = choice.weights[lane];
+	if (ROUTE && router) {
+		if (blockIdx.x > 0) return;
+		const float weight = chosen_weight(top_k, lane, choice);
+		if (lane < top_k) {
+			ids[row * top_k + lane] = choice.ids[lane];
+			weights[row * top_k + lane] = weight;
+		}
+		return;
 	}
 	if (walk.tile >= walk.tiles) return;
 	while (asked < walk.slots) walk.ask(asked++, rows_at);
@@ -95,28 +99,24 @@ template <class F, bool ROUTE> inline bool gate_up_shape(uint32_t rows, uint32_t
 constexpr uint32_t DOWN_THREADS = 512;
 
 template <class F> struct DownLayout {
-	uint32_t staged, dots, weights, ids, bytes;
-	__host__ __device__ DownLayout(uint32_t warps, uint32_t units, uint32_t slots) {
+	uint32_t staged, dots, bytes;
+	__host__ __device__ DownLayout(uint32_t warps, uint32_t units) {
 		staged = StagedLayout<F>(1, F::CHUNK).bytes;
 		dots = warps * (sizeof(Chunk<F>) + staged);
-		weights = dots + units * TILE * 4;
-		ids = weights + slots * 4;
-		bytes = ids + slots * 4;
+		bytes = dots + units * TILE * 4;
 	}
 };
 
-// y[r,d] (+)= sum_k weights[r,k] * (down[e,d] . h[r,k]), k ascending, e = ids[r,k]; with `logits`, of this row, y gets
-// more: sigmoid(logits[gate_col]) * (shared[d] . h[r,top_k]).
+// y[r,d] (+)= sum_k weights[r,k] * (down[e,d] . h[r,k]), k ascending, e = ids[r,k]; with SHARED y gets more:
+// sigmoid(*gate_logit) * (shared_down[d] . h[r,top_k]). Each unit's products are weighed before they are added up.
 template <class F, bool SHARED>
 __device__ __forceinline__ void down(const float* h, const uint32_t* ids, const float* weights, uint32_t top_k, uint32_t experts, const float* gate_logit, const Weight& routed,
                                      const Weight& shared_down, uint32_t ffn, uint32_t dim, float* y) {
 	extern __shared__ __align__(16) uint8_t shared[];
 	const uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
 	const uint32_t chunks = F::chunks(ffn), slots = top_k + SHARED, units = slots * chunks, d = blockIdx.x * TILE, row = blockIdx.y;
-	const DownLayout<F> layout(warps, units, slots);
+	const DownLayout<F> layout(warps, units);
 	float* dots = reinterpret_cast<float*>(shared + layout.dots);
-	float* slot_weights = reinterpret_cast<float*>(shared + layout.weights);
-	uint32_t* slot_ids = reinterpret_cast<uint32_t*>(shared + layout.ids);
 	ids += row * top_k;
 
 	Chunk<F>& chunk = reinterpret_cast<Chunk<F>*>(shared)[warp];
@@ -143,13 +143,12 @@ __device__ __forceinline__ void down(const float* h, const uint32_t* ids, const 
 
 	float old = 0.0f;
 	if (SHARED && threadIdx.x < TILE && d + threadIdx.x < dim) old = y[size_t(row) * dim + d + threadIdx.x];
-	for (uint32_t k = threadIdx.x; k < slots; k += blockDim.x) {
-		slot_weights[k] = k < top_k ? weights[row * top_k + k] : sigmoid(*gate_logit);
-		slot_ids[k] = k < top_k ? ids[k] : 0;
-	}
 
 	for (; unit < units; unit += warps) {
 		const uint32_t slot = unit / chunks, c = unit % chunks;
+		// An expert outside adds nothing.
+		const bool outside = slot < top_k && ids[slot] >= experts;
+		const float weight = outside ? 0.0f : slot < top_k ? weights[row * top_k + slot] : *gate_logit;
 		const Staged staged = stage<F, 1>(staged_at, h + (size_t(row) * slots + slot) * ffn + c * F::CHUNK, nullptr, 0.0f, 1, min(F::CHUNK, ffn - c * F::CHUNK), {lane, WARP, 0});
 		wait_for_copies(false);
 		__syncwarp();
@@ -159,18 +158,14 @@ __device__ __forceinline__ void down(const float* h, const uint32_t* ids, const 
 		if (unit + warps < units) ask(unit + warps);
 		float out[2];
 		finish<1>(sums, 0, staged.inverses[0], lane, out);
-		if (lane % 4 < 2) dots[unit * TILE + lane / 4 + lane % 2 * 8] = lane % 2 ? out[1] : out[0];
-		__syncwarp();
+		const float product = __fmul_rn(slot < top_k ? weight : sigmoid(weight), lane % 2 ? out[1] : out[0]);
+		if (lane % 4 < 2) dots[unit * TILE + lane / 4 + lane % 2 * 8] = outside ? 0.0f : product;
 	}
 	__syncthreads();
 	if (threadIdx.x >= TILE || d + threadIdx.x >= dim) return;
 	float sum = 0.0f;
-	for (uint32_t k = 0; k < slots; k++) {
-		if (k < top_k && slot_ids[k] >= experts) continue;
-		float dot = 0.0f;
-		for (uint32_t c = 0; c < chunks; c++) dot = __fadd_rn(dot, dots[(k * chunks + c) * TILE + threadIdx.x]);
-		sum = __fmaf_rn(slot_weights[k], dot, sum);
-	}
+#pragma unroll 9
+	for (uint32_t u = 0; u < units; u++) sum = __fadd_rn(sum, dots[u * TILE + threadIdx.x]);
 	y[size_t(row) * dim + d + threadIdx.x] = SHARED ? __fadd_rn(old, sum) : sum;
 }
 
@@ -178,7 +173,7 @@ template <class F, bool SHARED> inline bool down_shape(uint32_t rows, uint32_t f
 	const uint32_t units = (top_k + SHARED) * F::chunks(ffn), turns = (units + DOWN_THREADS / WARP - 1) / (DOWN_THREADS / WARP);
 	if (ffn % 64 || ffn % F::GROUP || units == 0 || dim == 0) return false;
 	const uint32_t warps = (units + turns - 1) / turns;
-	*out = {{(dim + TILE - 1) / TILE, rows, 1}, warps * WARP, DownLayout<F>(warps, units, top_k + SHARED).bytes};
+	*out = {{(dim + TILE - 1) / TILE, rows, 1}, warps * WARP, DownLayout<F>(warps, units).bytes};
 	return out->dynamic_bytes <= SHARED_BYTES_MAX;
 }
 

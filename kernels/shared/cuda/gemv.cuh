@@ -6,7 +6,7 @@
 
 namespace lw_cuda {
 
-inline uint32_t GEMV_THREADS = 512;
+constexpr uint32_t GEMV_THREADS = 512;
 // Rows of x that share one stream of weights.
 constexpr uint32_t GEMV_ROWS_MAX = 8;
 #define LW_CUDA_ROWS(X, v) X(v, 1) X(v, 2) X(v, 4) X(v, 8)
@@ -90,7 +90,8 @@ __device__ __forceinline__ void gemv(const float* x, const float* w_norm, float 
 	walk.run(staged, reinterpret_cast<float2*>(shared + partials), rows_at, early, write);
 }
 
-// What a block and a grid are for so many tiles: one block on each multiprocessor. False where shared memory does not hold ROWS rows.
+// What a block and a grid are for so many tiles: one block on each multiprocessor. False where shared memory does not hold
+// ROWS rows.
 template <class F, uint32_t ROWS> inline bool gemv_launch(uint32_t rows, uint32_t in_dim, uint32_t tiles, const Chip& chip, Launch* out) {
 	const uint32_t blocks = tiles < chip.multiprocessors ? tiles : chip.multiprocessors;
 	const auto other = [&](uint32_t threads) { return StagedLayout<F>(ROWS, in_dim).bytes + partial_bytes<ROWS>(threads); };

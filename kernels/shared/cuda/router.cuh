@@ -9,7 +9,7 @@ constexpr uint32_t TOP_K_MAX = 32, EXPERTS_MAX = 1024;
 
 struct Choice {
 	uint32_t ids[TOP_K_MAX];
-	float weights[TOP_K_MAX];
+	float weights[TOP_K_MAX];  // before the softmax: the logit less the greatest
 };
 
 // Numbers whose order is that of the logits; zero is none of them.
@@ -48,16 +48,21 @@ template <uint32_t KEYS> __device__ __forceinline__ void choose_of(const float* 
 		if (k == 0) top = key;
 		if (lane == k) chosen_key = key;
 	}
-	const float term = lane < top_k ? expf(logit_of(chosen_key) - logit_of(top)) : 0.0f;
-	float total = term;
-#pragma unroll
-	for (uint32_t d = 16; d; d /= 2) total = __fadd_rn(total, __shfl_xor_sync(0xffffffff, total, d));
-	if (lane < top_k) out->weights[lane] = __fdiv_rn(term, total);
+	if (lane < top_k) out->weights[lane] = logit_of(chosen_key) - logit_of(top);
 }
 
 __device__ __forceinline__ void choose(const float* logits, uint32_t experts, uint32_t top_k, uint32_t lane, Choice* out) {
 	if (experts <= 256) choose_of<8>(logits, experts, top_k, lane, out);
 	else choose_of<32>(logits, experts, top_k, lane, out);
+}
+
+// The softmax of what is chosen, in the same warp.
+__device__ __forceinline__ float chosen_weight(uint32_t top_k, uint32_t lane, const Choice& choice) {
+	const float term = lane < top_k ? expf(choice.weights[lane]) : 0.0f;
+	float total = term;
+#pragma unroll
+	for (uint32_t d = 16; d; d /= 2) total = __fadd_rn(total, __shfl_xor_sync(0xffffffff, total, d));
+	return __fdiv_rn(term, total);
 }
 
 }  // namespace lw_cuda

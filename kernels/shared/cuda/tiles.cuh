@@ -1,6 +1,7 @@
 // How a block walks tiles of 16 rows of weights. A tile's rows are cut into chunks, which are dealt out to `parts` warps,
 // and the parts are added in their order. A block has several such teams of warps; together they take every
-// gridDim.x-th tile. Each warp has one or two slots in shared memory for chunks, and asks for the next one where it has used one.
+// gridDim.x-th tile. Each warp has one or two slots in shared memory for chunks, and asks for the next chunk where it has
+// used one.
 #pragma once
 #include "kernels/shared/cuda/activations.cuh"
 #include "native/shim/cuda/launch.h"
@@ -10,6 +11,8 @@ namespace lw_cuda {
 
 constexpr uint32_t TILE = 16;
 constexpr uint32_t SHARED_BYTES_MAX = 227 << 10;
+// Slots of a warp.
+constexpr uint32_t SLOTS_MAX = 2;
 
 // Warps among which the chunks of a row of weights are dealt out: part of the order of sums, so a function of chunks alone.
 __host__ __device__ inline uint32_t parts_of(uint32_t chunks) {
@@ -69,7 +72,7 @@ template <class F, uint32_t ROWS> struct Walk {
 		next_tile = tile = team * gridDim.x + blockIdx.x;
 		next_chunk = part;
 		stride = teams * gridDim.x;
-		slots = (dynamic_shared_bytes() - rings) / (threads / WARP * sizeof(Chunk<F>));
+		slots = min(SLOTS_MAX, (dynamic_shared_bytes() - rings) / (threads / WARP * uint32_t(sizeof(Chunk<F>))));
 		ring = reinterpret_cast<Chunk<F>*>(shared + rings) + warp * slots;
 	}
 
@@ -115,24 +118,27 @@ template <class F, uint32_t ROWS> struct Walk {
 	}
 };
 
-// Teams of a block with `tiles` tiles, and slots of its warps: no more of either than there are units, so that where it
-// can be all of them are under way at once. What the block then needs beside `other_bytes(threads)`; false where not one
-// slot fits.
+// More than half of a multiprocessor's shared memory. Two blocks of a grid that found room on one multiprocessor would
+// leave another one idle: measured, that costs more than overlapping two records wins.
+constexpr uint32_t EXCLUSIVE_BYTES = 115 << 10;
+
+// Threads of a block with `tiles` tiles, no more than `threads_max`, and its shared memory: `other_bytes(threads)` and
+// the warps' slots. No more of either than there are units, so that where it can be all of them are under way at once.
+// False where not one slot fits.
 struct Teams {
 	uint32_t threads, bytes;
 };
 template <class F, class BYTES> inline bool choose_teams(uint32_t in_dim, uint32_t tiles, uint32_t threads_max, BYTES other_bytes, Teams* out) {
 	const uint32_t chunks = F::chunks(in_dim), parts = parts_of(chunks), turns = (chunks + parts - 1) / parts;
-	uint32_t most = threads_max / WARP / parts;
-	if (most == 0) most = 1;
-	const uint32_t rounds = (tiles + most - 1) / most;
+	const uint32_t most = threads_max / WARP / parts, rounds = (tiles + most - 1) / most;
 	// The fewest teams that need no more rounds, or half as many with two slots each.
 	uint32_t teams = (tiles + rounds - 1) / rounds;
 	if (rounds == 1 && turns == 1 && teams > most / 2 && teams * parts > 8) teams = (teams + 1) / 2;
-	for (uint32_t slots = (tiles + teams - 1) / teams * turns > 1 ? 2 : 1; slots; slots--) {
-		*out = {teams * parts * WARP, 0};
-		out->bytes = other_bytes(out->threads) + slots * teams * parts * uint32_t(sizeof(Chunk<F>));
-		if (out->bytes <= SHARED_BYTES_MAX) return true;
+	const uint32_t threads = teams * parts * WARP;
+	for (uint32_t slots = (tiles + teams - 1) / teams * turns > 1 ? SLOTS_MAX : 1; slots; slots--) {
+		const uint32_t bytes = other_bytes(threads) + slots * teams * parts * uint32_t(sizeof(Chunk<F>));
+		*out = {threads, bytes > EXCLUSIVE_BYTES ? bytes : EXCLUSIVE_BYTES};
+		if (bytes <= SHARED_BYTES_MAX) return true;
 	}
 	return false;
 }
