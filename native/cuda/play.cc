@@ -271,6 +271,15 @@ class cuda_player : public host_player {
 		return out->grid.y <= uint32_t(device_->properties.maxGridSize[1]) && out->grid.z <= uint32_t(device_->properties.maxGridSize[2]);
 	}
 
+	// As much shared memory a block as the device has: the limit is the function's, and its records differ.
+	int32_t allow_shared(const void* function, uint32_t record, lw_error* error) const {
+		cudaFuncAttributes has;
+		cudaError_t code = cudaFuncGetAttributes(&has, function);
+		const int most = int(device_->properties.sharedMemPerBlockOptin) - (code ? 0 : int(has.sharedSizeBytes));
+		if (!code && has.maxDynamicSharedSizeBytes < most) code = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+		return code ? cuda_failure(code, record, "Cannot load tape", error) : int32_t(LW_STATUS_OK);
+	}
+
 public:
 	explicit cuda_player(std::shared_ptr<cuda_device> device) : device_(std::move(device)) {}
 
@@ -347,7 +356,8 @@ public:
 		for (uint32_t i = 0; i < t->records.size(); i++) {
 			cuda_record r{};
 			if (!bind(t->records[i], *t, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
-			if (r.dynamic_bytes > 48u << 10) LW_CUDA(cudaFuncSetAttribute(r.function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(r.dynamic_bytes)), "Cannot load tape");
+			if (r.dynamic_bytes > 0)
+				if (int32_t bad = allow_shared(r.function, i, error)) return bad;
 			made->records.push_back(r);
 		}
 		if (int32_t bad = cuda_memory::alloc(device_, 8 * (t->records.size() + 2), true, &made->own, error)) return bad;
