@@ -33,13 +33,14 @@ MSL_FN simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T v) {
 }
 
 // The element at `p + origin` is that of row 0 and column 0; a row (transposed: a column) is `stride` elements long.
-// A simdgroup loads and stores as one: lanes meet first, whose accesses to the same memory came before.
+// A simdgroup loads and stores as one: its lanes meet before and after.
 template <typename T, typename P>
 MSL_FN void simdgroup_load(simdgroup_matrix<T, 8, 8>& m, const P* p, ulong stride = 8, ulong2 origin = ulong2(0, 0), bool transposed = false) {
 	__syncwarp();
 	const uint row = matrix_row(warp_lane()), column = matrix_column(warp_lane());
 	p += origin.y * stride + origin.x;
 	for (uint i = 0; i < 2; i++) m.e[i] = T(transposed ? p[(column + i) * stride + row] : p[row * stride + column + i]);
+	__syncwarp();
 }
 template <typename T, typename P>
 MSL_FN void simdgroup_store(simdgroup_matrix<T, 8, 8> m, P* p, ulong stride = 8, ulong2 origin = ulong2(0, 0), bool transposed = false) {
@@ -47,6 +48,7 @@ MSL_FN void simdgroup_store(simdgroup_matrix<T, 8, 8> m, P* p, ulong stride = 8,
 	const uint row = matrix_row(warp_lane()), column = matrix_column(warp_lane());
 	p += origin.y * stride + origin.x;
 	for (uint i = 0; i < 2; i++) (transposed ? p[(column + i) * stride + row] : p[row * stride + column + i]) = P(m.e[i]);
+	__syncwarp();
 }
 
 template <typename T>
