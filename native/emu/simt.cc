@@ -91,16 +91,14 @@ struct Worker {
 	char *stacks, *arena;
 	bool failed;
 	Failure* failure;
+	uint32_t guarded;
 
 	Worker() {
 		memset(static_cast<void*>(this), 0, sizeof *this);
 #ifndef SIMT_TSAN
 		stacks = static_cast<char*>(mmap(nullptr, STACK * THREADS_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 		if (stacks == MAP_FAILED) throw std::bad_alloc();
-		for (uint32_t i = 0; i < THREADS_MAX; i++) {
-			lanes[i].stack = stacks + i * STACK;
-			mprotect(lanes[i].stack, 4096, PROT_NONE);
-		}
+		for (uint32_t i = 0; i < THREADS_MAX; i++) lanes[i].stack = stacks + i * STACK;
 #endif
 		arena = static_cast<char*>(aligned_alloc(64, THREADGROUP_BYTES_MAX));
 		if (!arena) throw std::bad_alloc();
@@ -111,6 +109,13 @@ struct Worker {
 		pthread_attr_getstack(&attributes, &at, &main_size);
 		pthread_attr_destroy(&attributes);
 		main_stack = at;
+#endif
+	}
+	// A page below each of the first `lanes_used` stacks that ends the process at an overflow. No more than are used: the
+	// system counts the pieces that pages are cut into, and gives a process 65,530.
+	void guard([[maybe_unused]] uint32_t lanes_used) {
+#ifndef SIMT_TSAN
+		for (; guarded < lanes_used; guarded++) mprotect(lanes[guarded].stack, 4096, PROT_NONE);
 #endif
 	}
 	~Worker() {
@@ -423,6 +428,7 @@ bool run(const Kernel& kernel, U3 grid, U3 threads, void* const* buffers, uint32
 #ifdef SIMT_CHECKED
 	__sanitizer_set_death_callback(say_place);
 #endif
+	w->guard(threads.x * threads.y * threads.z);
 	w->kernel = &kernel;
 	w->current = NOBODY;
 	w->buffers = buffers;
