@@ -98,7 +98,8 @@ function whyNone(engine: EngineApi, kind: "metal" | "cuda"): string {
   try {
     using _ = engine.openDevice({ kind });
   } catch (e) {
-    return (e as Error).message.replace(/^Cannot open a \w+ device: |\. `lapwing devices`.*/g, "");
+    const { cause, message } = e as Error;
+    return cause instanceof Error ? cause.message : message;
   }
   return `no ${kind} device`;
 }

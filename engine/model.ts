@@ -41,7 +41,7 @@ export function openDevice(options: OpenDeviceOptions): Device {
     if (!(e instanceof NativeError) || Device.count(kind, library) > 0) throw e;
     const why =
       `Cannot open a ${kind} device: ${e.message}. \`lapwing devices\` lists what there is`;
-    throw new NativeError(why, e.status, e.record, e.backendCode);
+    throw new NativeError(why, e.status, e.record, e.backendCode, { cause: e });
   }
 }
 

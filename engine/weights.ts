@@ -47,21 +47,26 @@ export function copiedBytes(plan: WeightPlan, kind: DeviceKind): number {
   return sum;
 }
 
-/** Bytes of the files that a device with memory of its own copies whole. */
+/** Bytes of the files that a device with memory of its own copies whole, each at its first weight of the plan. */
 function uploadedBytes(
   plan: WeightPlan,
   files: readonly { readonly bytes: number }[],
   kind: DeviceKind,
-): number {
-  if (!OWN_MEMORY_KINDS.includes(kind)) return 0;
-  const used = new Set(
-    plan.weights.flatMap(({ source: s, quantizeTo }) =>
-      s.kind === "mapped" && !quantizeTo && isAligned(s.parts, kind)
-        ? s.parts.flat().map((r) => r.file)
-        : []
-    ),
-  );
-  return [...used].reduce((sum, f) => sum + files[f].bytes, 0);
+): number[] {
+  const copied = new Set<number>();
+  return plan.weights.map(({ source }) => {
+    if (!OWN_MEMORY_KINDS.includes(kind) || source.kind !== "mapped") return 0;
+    if (!isAligned(source.parts, kind)) return 0;
+    const fresh = [...new Set(source.parts.flat().map((r) => r.file))].filter((f) =>
+      !copied.has(f)
+    );
+    fresh.forEach((f) => copied.add(f));
+    return total(fresh.map((f) => files[f].bytes));
+  });
+}
+
+function total(bytes: readonly number[]): number {
+  return bytes.reduce((sum, n) => sum + n, 0);
 }
 
 /** The stage of loading that brings weights onto the device. */
@@ -76,19 +81,15 @@ export function loadedBytes(
   files: readonly { readonly bytes: number }[],
   kind: DeviceKind,
 ): number[] {
-  const seen = new Set<string>(), copied = new Set<number>();
-  return plan.weights.map(({ stored, source }) => {
+  const seen = new Set<string>(), uploaded = uploadedBytes(plan, files, kind);
+  return plan.weights.map(({ stored, source }, i) => {
     if (seen.has(stored)) return 0;
     seen.add(stored);
     if (source.kind === "computed") return source.from.bytes;
-    const ranges = source.parts.flat();
     if (source.kind === "gathered" || !isAligned(source.parts, kind)) {
-      return ranges.reduce((sum, r) => sum + r.bytes, 0);
+      return total(source.parts.flat().map((r) => r.bytes));
     }
-    if (!OWN_MEMORY_KINDS.includes(kind)) return 0;
-    const fresh = [...new Set(ranges.map((r) => r.file))].filter((f) => !copied.has(f));
-    fresh.forEach((f) => copied.add(f));
-    return fresh.reduce((sum, f) => sum + files[f].bytes, 0);
+    return uploaded[i];
   });
 }
 
@@ -118,14 +119,13 @@ export class DeviceWeights implements Disposable {
       refuseUnlessFree(
         device,
         copiedBytes(plan, device.info.kind) +
-          uploadedBytes(plan, checkpoint.files, device.info.kind),
+          total(uploadedBytes(plan, checkpoint.files, device.info.kind)),
         `Loading ${checkpoint.path}`,
         "Use a quantised checkpoint or a smaller model.",
       );
       const bytes = loadedBytes(plan, checkpoint.files, device.info.kind);
-      const total = bytes.reduce((a, b) => a + b, 0);
       let done = 0;
-      const tell = () => onProgress?.({ stage: LOADING, done, total, unit: "bytes" });
+      const tell = () => onProgress?.({ stage: LOADING, done, total: total(bytes), unit: "bytes" });
       tell();
       for (const [i, w] of plan.weights.entries()) {
         await made.#add(w);

@@ -11,8 +11,9 @@ export class NativeError extends Error {
     readonly record: number | null,
     /** errno or the backend's own code; 0 when there is none. */
     readonly backendCode: number,
+    options?: ErrorOptions,
   ) {
-    super(message);
+    super(message, options);
   }
   /** True when the caller can fix it: a refused argument or tape. */
   get refused(): boolean {

@@ -17,13 +17,8 @@ gemv_rows(const float* x, const uint8_t* w0, const uint8_t* w0_scales, const uin
 	stamp_end(stamp);
 }
 
-template <class F, uint32_t ROWS> bool shape(const void* words, const Chip& chip, Launch* out) {
-	const auto& a = *static_cast<const gemv_args*>(words);
-	return gemv_shape<F, ROWS>(a.rows, a.in_dim, tiles_of(a.out0) + tiles_of(a.out1) + tiles_of(a.out2) + tiles_of(a.out3), chip, out);
-}
-
 #define LW_ROWS(v, rows) \
-	RegisterOverride v##_##rows("gemv__" #v, reinterpret_cast<const void*>(gemv_rows<cuda_format::v, rows>), 14, sizeof(gemv_args), shape<cuda_format::v, rows>);
+	RegisterOverride v##_##rows("gemv__" #v, reinterpret_cast<const void*>(gemv_rows<cuda_format::v, rows>), 14, sizeof(gemv_args), concatenated_shape<gemv_args, cuda_format::v, rows>);
 #define LW_VARIANT(v) LW_CUDA_ROWS(LW_ROWS, v)
 LW_CUDA_FORMATS(LW_VARIANT)
 

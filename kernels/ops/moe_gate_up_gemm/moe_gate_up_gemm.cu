@@ -55,9 +55,7 @@ __global__ void __launch_bounds__(GEMM_THREADS, blocks_of(TOKENS))
 
 template <class F, int TOKENS> bool shape(const void* words, const Chip&, Launch* out) {
 	const auto& a = *static_cast<const moe_gate_up_gemm_args*>(words);
-	const uint32_t tiles = (a.ffn + TILE_J - 1) / TILE_J, slots = expert_slots(a.pairs, a.experts, TOKENS);
-	*out = {{tiles, slots, 1}, GEMM_THREADS, gemm_bytes<GemmShared<F, TOKENS, 2>>()};
-	return has_warpgroups() && run_tile(a.pairs, a.experts) == TOKENS && tiles && slots && slots < 65536;
+	return expert_launch<F, TOKENS>((a.ffn + TILE_J - 1) / TILE_J, a.pairs, a.experts, out);
 }
 
 #define Y(v, tokens, ...) \

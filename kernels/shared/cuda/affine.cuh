@@ -16,11 +16,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <cstdint>
+#include "kernels/shared/cuda/lanes.cuh"
 
 namespace lw_cuda {
-
-constexpr uint32_t WARP = 32;
 
 // Weights on their way into shared memory.
 __device__ __forceinline__ uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }

@@ -11,7 +11,7 @@ struct ExpertTile {
 	uint32_t expert, first, pairs;  // order[first .. first + pairs]; no pairs: nothing to do
 };
 
-// The tile of slot `slot` of a grid of expert_slots(). Expert e has the slots from offsets[e] / tile + e on: at least as
+// The tile of slot `slot` of expert_launch()'s grid. Expert e has the slots from offsets[e] / tile + e on: at least as
 // many as its run has tiles. The last expert that begins at the slot or before is found by 32 probes of a warp at a time.
 __device__ __forceinline__ ExpertTile expert_tile(const uint32_t* offsets, uint32_t experts, uint32_t pairs, uint32_t slot, uint32_t tile) {
 	const uint32_t lane = threadIdx.x % 32;
@@ -29,13 +29,19 @@ __device__ __forceinline__ ExpertTile expert_tile(const uint32_t* offsets, uint3
 	const uint32_t first = begin + (slot - before) * tile;
 	return {e, first, min(end - first, tile)};
 }
-inline uint32_t expert_slots(uint32_t pairs, uint32_t experts, uint32_t tile) { return pairs / tile + experts; }
 
 // Tokens of a tile for runs of this length on average. Short runs take little memory and registers, so that two blocks
 // share a multiprocessor and one loads weights while the other multiplies.
 constexpr int SHORT_RUN = 32, LONG_RUN = 64;
 inline int run_tile(uint32_t pairs, uint32_t experts) { return pairs / 24 < experts ? SHORT_RUN : LONG_RUN; }
 constexpr int blocks_of(int tokens) { return tokens == SHORT_RUN ? 2 : 1; }
+
+// The grid of `tiles` tiles of outputs by expert_tile()'s slots. False where runs of this length are for other tiles.
+template <class F, int TOKENS> bool expert_launch(uint32_t tiles, uint32_t pairs, uint32_t experts, Launch* out) {
+	const uint32_t slots = pairs / TOKENS + experts;
+	*out = {{tiles, slots, 1}, GEMM_THREADS, gemm_bytes<GemmShared<F, TOKENS, 2>>()};
+	return has_warpgroups() && run_tile(pairs, experts) == TOKENS && tiles && slots && slots < 65536;
+}
 
 // The pairs of a tile, NO_PAIR behind them and for what is no pair, and the rows that they read, pair / top_k or row 0.
 template <int TOKENS> __device__ __forceinline__ void list_pairs(const uint32_t* order, const ExpertTile& t, uint32_t pairs, uint32_t top_k, uint32_t* pair, uint32_t* rows) {

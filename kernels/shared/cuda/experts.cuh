@@ -6,9 +6,6 @@
 
 namespace lw_cuda {
 
-__device__ __forceinline__ float sigmoid(float x) { return __fdiv_rn(1.0f, __fadd_rn(1.0f, expf(-x))); }
-__device__ __forceinline__ float silu(float x) { return __fdiv_rn(x, __fadd_rn(1.0f, expf(-x))); }
-
 // A weight of each expert, of `rows` rows, the first of which that counts is `row`; and the shared expert's.
 struct ExpertWeight {
 	Weight routed, shared;

@@ -8,7 +8,4 @@ namespace lw_cuda {
 
 constexpr uint32_t HEAD_DIM = 4 * WARP;  // of q, k and v
 
-__device__ __forceinline__ float sigmoid(float x) { return __fdiv_rn(1.0f, __fadd_rn(1.0f, expf(-x))); }
-__device__ __forceinline__ float silu(float x) { return __fdiv_rn(x, __fadd_rn(1.0f, expf(-x))); }
-
 }  // namespace lw_cuda

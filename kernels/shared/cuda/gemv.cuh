@@ -113,4 +113,10 @@ template <class F, uint32_t ROWS> inline bool gemv_shape(uint32_t rows, uint32_t
 	return true;
 }
 
+// gemv_shape of the arguments of an op over w0 | w1 | w2 | w3.
+template <class ARGS, class F, uint32_t ROWS> bool concatenated_shape(const void* words, const Chip& chip, Launch* out) {
+	const auto& a = *static_cast<const ARGS*>(words);
+	return gemv_shape<F, ROWS>(a.rows, a.in_dim, tiles_of(a.out0) + tiles_of(a.out1) + tiles_of(a.out2) + tiles_of(a.out3), chip, out);
+}
+
 }  // namespace lw_cuda

@@ -1,10 +1,14 @@
-// A warp's sum in the order of the translated kernels, and hints about memory that an earlier record may yet write.
+// What kernels of every kind take: a warp's sum and the logistic function with the bits of the translated kernels, and
+// hints about memory that an earlier record may yet write.
 #pragma once
 #include <cstdint>
 
 namespace lw_cuda {
 
 constexpr uint32_t WARP = 32;
+
+__device__ __forceinline__ float sigmoid(float x) { return __fdiv_rn(1.0f, __fadd_rn(1.0f, expf(-x))); }
+__device__ __forceinline__ float silu(float x) { return __fdiv_rn(x, __fadd_rn(1.0f, expf(-x))); }
 
 // In the order of simd_sum.
 __device__ __forceinline__ float sum_of_lanes(float v) {

@@ -13,7 +13,7 @@ struct Choice {
 };
 
 // Numbers whose order is that of the logits; zero is none of them.
-__device__ __forceinline__ uint32_t order_of(float logit) {
+__device__ __forceinline__ uint32_t expert_order(float logit) {
 	constexpr float GREATEST = 3.402823466e+38f;
 	const float v = !(logit >= -GREATEST) ? -GREATEST : logit > GREATEST ? GREATEST : logit;
 	const uint32_t bits = __float_as_uint(v + 0.0f);
@@ -25,7 +25,7 @@ __device__ __forceinline__ float logit_of(uint32_t order) { return __uint_as_flo
 template <uint32_t KEYS> __device__ __forceinline__ void choose_of(const float* logits, uint32_t experts, uint32_t top_k, uint32_t lane, Choice* out) {
 	uint32_t keys[KEYS];
 #pragma unroll
-	for (uint32_t j = 0; j < KEYS; j++) keys[j] = lane * KEYS + j < experts ? order_of(logits[lane * KEYS + j]) : 0;
+	for (uint32_t j = 0; j < KEYS; j++) keys[j] = lane * KEYS + j < experts ? expert_order(logits[lane * KEYS + j]) : 0;
 	uint32_t mine = 0, top = 0, chosen_key = 0;
 	for (uint32_t k = 0; k < top_k; k++) {
 		uint32_t best[4] = {};
