@@ -10,7 +10,7 @@ const SAMPLE_NS = 10_000_000;
 const SAMPLES = 8;
 /** Far beyond the caches; more would measure the same. */
 const FAR_BYTES = 512 << 20;
-const WORKING_SET_MAX = 1 << 30;
+export const WORKING_SET_MAX = 1 << 30;
 
 export interface Bandwidth {
   /** Bytes a second. */

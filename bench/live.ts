@@ -269,7 +269,7 @@ export class LiveEngine implements BenchEngine {
     if (work.kind !== "prefill") this.#prefix = Math.min(this.#prefix, this.#depth);
     let deviceNs = Infinity;
     for (let spent = 0, i = 0; i < PROFILES && spent < PROFILE_NS; i++) {
-      await this.restore();
+      await this.rewind();
       const ns = ready.loaded.profile(ready.planned.records.length)
         .reduce((sum, t) => sum + Number(t), 0);
       deviceNs = Math.min(deviceNs, ns);

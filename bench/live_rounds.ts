@@ -5,8 +5,8 @@
 import { ngramDrafter } from "../engine/speculate/ngram.ts";
 import type { TimedSession } from "./timed_session.ts";
 
-const COMMITS: ReadonlySet<string> = new Set(["gdn_commit", "conv_commit"]);
-const PROFILES = 5;
+const COMMIT = "gdn_commit";
+const PROFILES = 3;
 
 /** What the drafts of a forced round are taken from: the tokens that serial decode makes. */
 export function forcedDrafts(
@@ -34,7 +34,7 @@ export async function commitTime(
     session.draft(drafts);
     const { loaded, planned } = session.tapeFor(rows, session.pos + rows, "round");
     const times = loaded.profile(planned.records.length);
-    const commits = planned.records.map((r, at) => COMMITS.has(r.op.name) ? Number(times[at]) : 0);
+    const commits = planned.records.map((r, at) => r.op.name === COMMIT ? Number(times[at]) : 0);
     least = Math.min(least, commits.reduce((sum, ns) => sum + ns, 0));
   }
   await rewind();

@@ -7,13 +7,16 @@ export const PARTS = ["gdn", "attention", "head", "ends"] as const;
 
 export interface Place {
   readonly part: (typeof PARTS)[number];
-  /** Null outside of layers. */
+  /** Null outside of layers, and for what does something to all layers of a kind. */
   readonly layer: number | null;
 }
 
 const ENDS: Place = { part: "ends", layer: null };
 const HEAD: Place = { part: "head", layer: null };
-const LAYER = /^(?:layers|kv|gdn|conv)\.(\d+)(?:\.|$)/;
+const GDN: Place = { part: "gdn", layer: null };
+const LAYER = /^(?:layers|kv)\.(\d+)(?:\.|$)/;
+/** The states of all recurrent layers: of the one that records are at, or of them all. */
+const STATES = /^(?:gdn|conv)\.states$/;
 const AT_ENDS = /^(?:embed|finalNorm|lmHead|logits|nll|picked)$/;
 
 /** A record that names nothing of a place stands where the one before it does. */
@@ -32,6 +35,7 @@ export function placesOf(
       const layer = LAYER.exec(name);
       if (layer) return place = { part: kinds[Number(layer[1])], layer: Number(layer[1]) };
       if (AT_ENDS.test(name)) return place = ENDS;
+      if (STATES.test(name) && place === ENDS) return place = GDN;
     }
     return place;
   });

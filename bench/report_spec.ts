@@ -110,6 +110,8 @@ export const curveSchema = v.object({
     marginal_ns: v.nullable(finite),
     /** Time of the records that commit when none, half and all of the drafts are accepted. */
     commit_ns: v.nullable(v.tuple([count, count, count])),
+    /** What a round takes beyond its records when no draft is accepted: the call, the launch, reading back. */
+    host_ns: v.optional(v.nullable(count), null),
     draft_ns: v.nullable(finite),
     distinct_experts: v.nullable(positive),
     /** Kernels of the products. */

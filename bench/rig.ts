@@ -10,7 +10,7 @@ import { Session } from "../engine/session.ts";
 import { OWN_MEMORY_KINDS } from "../ffi/abi/layout.ts";
 import { LOADING } from "../engine/weights.ts";
 import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
-import { farBandwidth, readBandwidth } from "./anchor.ts";
+import { farBandwidth, readBandwidth, WORKING_SET_MAX } from "./anchor.ts";
 import { clockGrainNs, monotonicClock } from "./clock.ts";
 import { type Energy, energyMeter, systemHost } from "./energy.ts";
 import { CHECK_ROWS, LiveEngine } from "./live.ts";
@@ -48,6 +48,9 @@ export interface RigOptions {
   readonly onProgress?: (p: Progress) => void;
   readonly onNote?: (line: string) => void;
 }
+
+/** Of a size that rows share, where no other program disturbs them: the first may be of a device that just wakes up. */
+const READINGS = 2;
 
 export class LiveRig implements Rig {
   readonly clock = monotonicClock;
@@ -136,11 +139,16 @@ export class LiveRig implements Rig {
   }
 
   async readBandwidth(settings: EngineSettings, bytes: number): Promise<number> {
-    const { threads } = settings;
-    const rate = await readBandwidth(this.#open(threads), bytes, this.clock);
-    this.#bandwidths.push({ threads, bytes, rate });
+    const { threads } = settings, device = this.#open(threads);
+    const size = Math.min(bytes, WORKING_SET_MAX), all = this.#bandwidths;
+    const known = all.filter((b) => b.threads === threads && b.bytes === size).length;
+    // A device with memory of its own is not quieter a moment later.
+    if (known < READINGS || !OWN_MEMORY_KINDS.includes(device.info.kind)) {
+      const rate = await readBandwidth(device, size, this.clock);
+      all.push({ threads, bytes: size, rate });
+    }
     // What was read of a larger set in a quieter moment bounds a smaller one too: caches only help.
-    const bounds = this.#bandwidths.filter((b) => b.threads === threads && b.bytes >= bytes);
+    const bounds = all.filter((b) => b.threads === threads && b.bytes >= size);
     return Math.max(...bounds.map((b) => b.rate));
   }
 

@@ -95,6 +95,7 @@ function reported(curve: VerifyCurve, points: Row[], rows: readonly Row[], spec:
         cost_per_row: p.verifyNs / (p.rows * stepNs),
         marginal_ns: marginalNs(curve, p.rows),
         commit_ns: commit ? [commit[0], commit[commit.length >> 1], commit.at(-1)!] : null,
+        host_ns: hostNs(row),
         draft_ns: row.rounds?.draft_ns ? p.draftNs : null,
         distinct_experts: row.moe?.distinct_experts_mean ?? null,
         route: routeOf(row),
@@ -104,6 +105,13 @@ function reported(curve: VerifyCurve, points: Row[], rows: readonly Row[], spec:
     crossover_rows: crossover(curve),
     best: bestOf(curve, rows.filter((r) => placeOf(r) === placeOf(first)), spec),
   };
+}
+
+/** Records that are timed one by one may take longer than together: then it is not known. */
+function hostNs({ rounds, dispatch, samples_ns }: Row): number | null {
+  if (!rounds || !dispatch || dispatch.device_ns === null) return null;
+  const ns = Math.round(undisturbed(samples_ns) - dispatch.device_ns);
+  return ns >= 0 ? ns : null;
 }
 
 /** Kernels of products: the route changes with the rows. */

@@ -46,6 +46,7 @@ async function runSynth(context: Context, flags: Flags) {
   const { terminal, env } = context;
   const { syntheticBytes, syntheticModel } = await import("../engine/synthetic/load.ts");
   const { writeCheckpoint } = await import("../engine/synthetic/write.ts");
+  const { openDevice } = await import("../engine/model.ts");
   const { model: name, out, seed, quantize, layers, experts, vocab, routing } = flags;
   const options = { seed, bits: quantize, layers, experts, vocab, routing };
   const model = await syntheticModel(name, options, env);
@@ -53,7 +54,8 @@ async function runSynth(context: Context, flags: Flags) {
   if (model.note) noteTo(context)(model.note);
   terminal.err(`writing ${bytes(syntheticBytes(model))} to ${out}\n`);
   using bar = new ProgressBar(terminal);
-  const written = await writeCheckpoint(out, model, { onProgress: (p) => bar.update(p) });
+  using device = openDevice({ kind: "cpu" });
+  const written = await writeCheckpoint(out, model, { device, onProgress: (p) => bar.update(p) });
   bar[Symbol.dispose]();
   terminal.out(`${out}: ${bytes(written)} of tensors, seed ${seed}\n`);
 }

@@ -11,6 +11,8 @@ const COLUMNS = [
   { title: "per row", right: true },
   { title: "marginal", right: true },
   { title: "commit 0 / half / all", right: true },
+  { title: "of S", right: true },
+  { title: "host", right: true },
   { title: "draft", right: true },
   { title: "experts", right: true },
   { title: "pays from", right: true },
@@ -43,6 +45,8 @@ function curveTable(curve: Curve, paint: Paint): string {
       p.cost_per_row.toFixed(2),
       p.marginal_ns === null ? "" : signed(p.marginal_ns),
       p.commit_ns === null ? "" : p.commit_ns.map((ns) => duration(ns)).join(" / "),
+      p.commit_ns === null ? "" : p.commit_ns.map((ns) => shareOf(ns, curve.step_ns)).join(" / "),
+      p.host_ns === null ? "" : duration(p.host_ns),
       p.draft_ns === null ? "" : signed(p.draft_ns),
       p.distinct_experts?.toFixed(1) ?? "",
       paysFrom(p),
@@ -58,6 +62,10 @@ function curveTable(curve: Curve, paint: Paint): string {
 function paysFrom({ rows, commit_ns, breakeven }: Curve["points"][number]): string {
   if (rows === 1 || commit_ns === null) return "";
   return breakeven === null ? "never" : `${(100 * breakeven).toFixed(0)} %`;
+}
+
+function shareOf(ns: number, whole: number): string {
+  return `${(100 * ns / whole).toFixed(1)} %`;
 }
 
 function signed(ns: number): string {

@@ -15,6 +15,7 @@ import { UserError } from "./errors.ts";
 import { prefillRowsDefault } from "./prefill_rows.ts";
 import { checkMemory } from "./memory.ts";
 import type { LoadedModel } from "./model.ts";
+import { playSoon } from "./short_plays.ts";
 import { isRecurrent, type ReadyTape, SessionState, type Snapshot } from "./state.ts";
 import { type RoundCounts, type RunOptions, StepBlock } from "./step_block.ts";
 import { refuseOverflow, refuseUnknown } from "./token_checks.ts";
@@ -146,7 +147,7 @@ export class Session implements Disposable {
       const tape = last
         ? this.#tape(rows, this.#pos + rows, "sample", { drafts })
         : this.#tape(rows, this.#pos + rows, "none");
-      await tape.loaded.playAsync(1);
+      await playSoon(tape.loaded, 1);
       this.#pos += rows;
       at += rows;
       if (last) this.#step.firstAt(this.#pos);
@@ -172,8 +173,8 @@ export class Session implements Disposable {
     // A player that samples nothing never halts by itself.
     if (room <= 0) return this.#pos < this.ctx ? this.halted() : "contextFull";
     this.#drafted = false;
-    const tape = this.#tape(1, this.#pos + room, "sample", { drafts });
-    const played = await tape.loaded.playAsync(room);
+    const { loaded } = this.#tape(1, this.#pos + room, "sample", { drafts });
+    const played = await playSoon(loaded, room);
     this.#pos += played;
     this.#drafted = drafts > 0;
     return this.halted();
@@ -203,8 +204,7 @@ export class Session implements Disposable {
     if (!this.#drafted) this.#step.draft(before, []);
     this.#drafted = false;
     const keys = Math.min(before + most * rows, this.ctx);
-    const tape = this.#tape(rows, keys, "round", { drafts });
-    const played = await tape.loaded.playAsync(most);
+    const played = await playSoon(this.#tape(rows, keys, "round", { drafts }).loaded, most);
     // A player that computes nothing moves no position.
     this.#pos = Math.max(this.#step.read(STEP.pos, 1)[0], before + played);
     this.#drafted = drafts > 0;
@@ -254,7 +254,7 @@ export class Session implements Disposable {
     this.#step.write(STEP.halt, HALT.running);
     this.#drafted = (options.drafts ?? 0) > 0;
     const rows = ids.length;
-    await this.#tape(rows, this.#pos + rows, output, options).loaded.playAsync(1);
+    await playSoon(this.#tape(rows, this.#pos + rows, output, options).loaded, 1);
     this.#pos += rows;
   }
 
@@ -275,7 +275,7 @@ export class Session implements Disposable {
     this.#state.releaseResults();
   }
 
-  /** f32 values of a state tensor: `x`, `normed`, `logits`, `gdn.N`, `conv.N`, ... */
+  /** f32 values of a state tensor: `x`, `normed`, `logits`, `gdn.states`, `conv.states`, ... */
   readState(name: string, elements: number): Float32Array<ArrayBuffer> {
     const out = new Float32Array(elements);
     this.#state.memory(name, elements * 4).read(0, out);

@@ -121,15 +121,16 @@ export class StepBlock {
 
   /** Tokens sampled since begin() that were not taken yet. */
   take(): Uint32Array {
-    const buffer = new Uint32Array(256), out: number[] = [];
-    for (;;) {
+    const [produced] = this.read(STEP.produced, 1), out: number[] = [];
+    const buffer = new Uint32Array(256);
+    // The newest stands in the step block too: where it is the only one, the history need not be asked.
+    while (produced - this.#taken > 1) {
       const n = readRing(this.#memory, this.#history, this.#first, this.#taken, buffer);
       if (n === 0) break;
       out.push(...buffer.subarray(0, n));
       this.#taken += n;
     }
-    // A token sampled for the position just behind the context has no place in the history.
-    const [produced] = this.read(STEP.produced, 1);
+    // It has no place in the history when it was sampled for the position just behind the context.
     if (produced > this.#taken) {
       out.push(this.read(STEP.sampled, 1)[0]);
       this.#taken = produced;
@@ -154,7 +155,10 @@ export class StepBlock {
     this.write(STEP.pos, pos);
     this.write(STEP.halt, HALT.running);
     this.write(STEP.drafts, 0);
-    if (mark.anchor !== undefined) this.place(pos, Uint32Array.of(mark.anchor));
+    if (mark.anchor !== undefined) {
+      this.place(pos, Uint32Array.of(mark.anchor));
+      this.write(STEP.sampled, mark.anchor);
+    }
     if (mark.run !== this.#run) return;
     this.#first = mark.first;
     this.#taken = mark.taken;

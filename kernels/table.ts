@@ -43,7 +43,6 @@ import { streamRead } from "./ops/stream_read/op.ts";
 import { streamCopy } from "./ops/stream_copy/op.ts";
 import { randomAffine } from "./ops/random_affine/op.ts";
 import { expertWeights } from "./ops/expert_weights/op.ts";
-import { convCommit } from "./ops/conv_commit/op.ts";
 import { convVerify } from "./ops/conv_verify/op.ts";
 import { draftAppend } from "./ops/draft_append/op.ts";
 import { gdnCommit } from "./ops/gdn_commit/op.ts";
@@ -106,7 +105,6 @@ export const OPS: readonly Op[] = [
   streamCopy as unknown as Op,
   randomAffine as unknown as Op,
   expertWeights as unknown as Op,
-  convCommit as unknown as Op,
   convVerify as unknown as Op,
   draftAppend as unknown as Op,
   gdnCommit as unknown as Op,

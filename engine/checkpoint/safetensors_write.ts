@@ -10,8 +10,8 @@ export interface TensorHead {
 }
 
 export interface TensorToWrite extends TensorHead {
-  /** Its bytes in order; zeros when absent. */
-  readonly data?: () => Iterable<Uint8Array>;
+  /** Its bytes in order, each piece valid until the next is asked for; zeros when absent. */
+  readonly data?: () => Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 }
 
 export function tensorBytes(t: TensorHead): number {
@@ -56,7 +56,7 @@ export async function writeSafetensors(
   for (const t of tensors) {
     end += tensorBytes(t);
     if (!t.data) await file.truncate(end);
-    else for (const piece of t.data()) await writeAll(file, piece);
+    else for await (const piece of t.data()) await writeAll(file, piece);
     await file.seek(end, Deno.SeekMode.Start);
     onTensor?.(tensorBytes(t));
   }

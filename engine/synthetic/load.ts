@@ -4,19 +4,16 @@
  */
 import { join } from "node:path";
 import type { Device } from "../../ffi/abi/handle.ts";
-import { encodeTape, launchForm } from "../../ffi/tape/encode.ts";
-import { planTape } from "../../ffi/tape/plan.ts";
-import { Tape } from "../../ffi/tape/tape.ts";
 import { isAffine, packWeight, weightBytes } from "../../kernels/formats/affine.ts";
 import type { ModelConfig } from "../../kernels/models/qwen35_config.ts";
 import { weightList, type WeightSpec } from "../../kernels/models/qwen35_weights.ts";
-import { randomAffine } from "../../kernels/ops/random_affine/op.ts";
 import { type CacheEnv, resolveModel } from "../aliases.ts";
 import type { Progress } from "../api_types.ts";
 import { modelConfig } from "../checkpoint/folder.ts";
 import { UserError } from "../errors.ts";
 import { refuseUnlessFree } from "../memory.ts";
 import { DeviceWeights } from "../weights.ts";
+import { makeHashed } from "./hashed.ts";
 import { type Recipe, recipeOf, type Routing } from "./recipe.ts";
 import { configJson, reduceConfig, type Reduction, SIZE_OF_ALIAS } from "./sizes.ts";
 
@@ -115,24 +112,7 @@ export async function synthesise(
 
 async function makeWeight(made: DeviceWeights, w: WeightSpec, recipe: Recipe): Promise<void> {
   const parts = made.add(w.name, recipe.format, w.shape);
-  if (recipe.kind === "hashed") {
-    const columns = w.shape[w.shape.length - 1];
-    const rows = w.shape.reduce((a, b) => a * b, 1) / columns;
-    const tape = new Tape();
-    const { seedLo, seedHi, step } = recipe;
-    tape.emit(
-      randomAffine,
-      { w: tape.weight("w", recipe.format, [rows, columns]) },
-      { seedLo, seedHi, step },
-    );
-    using loaded = made.device.load(
-      encodeTape(planTape(tape), launchForm(made.device.info.kind)),
-      parts,
-      null,
-    );
-    await loaded.playAsync(1);
-    return;
-  }
+  if (recipe.kind === "hashed") return await makeHashed(made.device, recipe, w.shape, parts);
   const bytes = recipe.kind === "parts"
     ? recipe.make()
     : packWeight(recipe.format, recipe.values());

@@ -25,6 +25,7 @@ import {
 import type { ModelConfig } from "../../kernels/models/qwen35_config.ts";
 import type { WeightSpec } from "../../kernels/models/qwen35_weights.ts";
 import { mlxFormat } from "../checkpoint/facts.ts";
+import type { Hashed } from "./hashed.ts";
 
 /**
  * How often experts are chosen. `model`: a router as random as everything else. `uniform`: all its rows
@@ -42,13 +43,7 @@ export interface RecipeOptions {
 
 export type Recipe =
   /** Made anywhere by the counter hash. */
-  | {
-    readonly kind: "hashed";
-    readonly format: AffineFormat;
-    readonly seedLo: number;
-    readonly seedHi: number;
-    readonly step: number;
-  }
+  | (Hashed & { readonly kind: "hashed" })
   /** Affine parts made here: routers that favour experts. */
   | { readonly kind: "parts"; readonly format: AffineFormat; readonly make: () => WeightParts }
   /** Small vectors; `stored` is what a checkpoint holds, from which the loader computes `values`. */

@@ -1,9 +1,11 @@
 /**
  * A synthetic model as a checkpoint in the layout of MLX's converter, streamed to disk in shards: the same
- * bytes that load.ts makes on a device, so both give the same output. Needs no device and little memory.
+ * bytes that load.ts makes on a device, so both give the same output. A device makes them many times faster,
+ * but none is needed.
  */
 import { join } from "node:path";
-import { type AffineFormat, packWeight, parseAffine } from "../../kernels/formats/affine.ts";
+import type { Binding, Device } from "../../ffi/abi/handle.ts";
+import { packWeight, parseAffine, weightBytes } from "../../kernels/formats/affine.ts";
 import { numberToBf16 } from "../../kernels/formats/float.ts";
 import { fillRandomWords, randomScale } from "../../kernels/formats/random.ts";
 import { weightList, type WeightSpec } from "../../kernels/models/qwen35_weights.ts";
@@ -15,14 +17,20 @@ import {
   writeSafetensors,
 } from "../checkpoint/safetensors_write.ts";
 import type { SyntheticModel } from "./load.ts";
+import { type Hashed, makeHashed } from "./hashed.ts";
 import { type Recipe, recipeOf } from "./recipe.ts";
 
 /** As published checkpoints are cut. */
 const SHARD_BYTES = 5e9;
 const PIECE_WORDS = 1 << 18;
 const PIECE_GROUPS = 1 << 16;
+const PIECE_BYTES = 8 << 20;
+/** A file system takes one write to a file at a time. Each shard has one weight in memory. */
+const SHARDS_AT_ONCE = 6;
 
 export interface WriteOptions {
+  /** Makes the large weights; its memory is read, so it should be the machine's own. */
+  readonly device?: Device;
   readonly onProgress?: (p: Progress) => void;
   readonly shardBytes?: number;
 }
@@ -31,7 +39,7 @@ export interface WriteOptions {
 export async function writeCheckpoint(
   folder: string,
   model: SyntheticModel,
-  { onProgress, shardBytes = SHARD_BYTES }: WriteOptions = {},
+  { device, onProgress, shardBytes = SHARD_BYTES }: WriteOptions = {},
 ): Promise<number> {
   const { config, options, json } = model;
   const rules: Record<string, unknown> = { group_size: 64, bits: options.bits, mode: "affine" };
@@ -39,20 +47,24 @@ export async function writeCheckpoint(
     const path = mlxPath(w.name), recipe = recipeOf(config, w, options);
     const own = /^q(\d)/.exec(recipe.format)?.[1];
     if (own && Number(own) !== options.bits) rules[path] = { group_size: 64, bits: Number(own) };
-    return tensorsOf(w, path, recipe);
+    return tensorsOf(w, path, recipe, device);
   });
   const total = tensors.reduce((sum, t) => sum + tensorBytes(t), 0);
   await Deno.mkdir(folder, { recursive: true });
   let done = 0;
   const shards = cut(tensors, shardBytes), map: Record<string, string> = {};
-  for (const [i, shard] of shards.entries()) {
-    const name = shards.length === 1 ? "model.safetensors" : shardName(i + 1, shards.length);
-    for (const t of shard) map[t.name] = name;
-    await writeSafetensors(join(folder, name), shard, { format: "mlx" }, (bytes) => {
-      done += bytes;
-      onProgress?.({ stage: "writing weights", done, total, unit: "bytes" });
-    });
-  }
+  const next = shards.entries();
+  const writer = async () => {
+    for (const [i, shard] of next) {
+      const name = shards.length === 1 ? "model.safetensors" : shardName(i + 1, shards.length);
+      for (const t of shard) map[t.name] = name;
+      await writeSafetensors(join(folder, name), shard, { format: "mlx" }, (bytes) => {
+        done += bytes;
+        onProgress?.({ stage: "writing weights", done, total, unit: "bytes" });
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: SHARDS_AT_ONCE }, writer));
   if (shards.length > 1) {
     const index = { metadata: { total_size: total }, weight_map: map };
     await writeJson(join(folder, "model.safetensors.index.json"), index);
@@ -94,8 +106,15 @@ function mlxPath(name: string): string {
   return storedName(name, ["language_model.model.embed_tokens.weight"]).replace(/\.weight$/, "");
 }
 
-function tensorsOf(w: WeightSpec, path: string, recipe: Recipe): TensorToWrite[] {
-  if (recipe.kind === "hashed" || recipe.kind === "parts") return affine(w, path, recipe);
+function tensorsOf(
+  w: WeightSpec,
+  path: string,
+  recipe: Recipe,
+  device: Device | undefined,
+): TensorToWrite[] {
+  if (recipe.kind === "hashed" || recipe.kind === "parts") {
+    return affine(w, path, recipe, device);
+  }
   const bytes = (values: Float32Array) => [packWeight("bf16", values).values];
   if (recipe.kind === "matrix") {
     const data = () => bytes(recipe.values());
@@ -117,27 +136,81 @@ function affine(
   w: WeightSpec,
   path: string,
   recipe: Recipe & { readonly kind: "hashed" | "parts" },
+  device: Device | undefined,
 ): TensorToWrite[] {
   const { bits, group } = parseAffine(recipe.format);
   const width = w.shape[w.shape.length - 1], lead = w.shape.slice(0, -1);
-  const elements = w.shape.reduce((a, b) => a * b, 1);
-  const parts = recipe.kind === "parts" ? recipe.make : null;
-  const codes = parts
-    ? () => [parts().values]
-    : () => codePieces(recipe as Hashed, elements * bits / 32);
-  const part = (which: "scale" | "bias") =>
-    parts
-      ? () => [parts()[`${which}${which === "scale" ? "s" : "es"}` as "scales" | "biases"]]
-      : () => scalePieces(recipe as Hashed, elements / group, which);
+  const [values, scales, biases] = partsData(w, recipe, device);
   const perGroup = { dtype: "BF16", shape: [...lead, width / group] };
   return [
-    { name: `${path}.weight`, dtype: "U32", shape: [...lead, width * bits / 32], data: codes },
-    { name: `${path}.scales`, ...perGroup, data: part("scale") },
-    { name: `${path}.biases`, ...perGroup, data: part("bias") },
+    { name: `${path}.weight`, dtype: "U32", shape: [...lead, width * bits / 32], data: values },
+    { name: `${path}.scales`, ...perGroup, data: scales },
+    { name: `${path}.biases`, ...perGroup, data: biases },
   ];
 }
 
-type Hashed = Recipe & { readonly kind: "hashed"; readonly format: AffineFormat };
+type Data = NonNullable<TensorToWrite["data"]>;
+
+/** Codes, scales and biases. */
+function partsData(
+  { shape }: WeightSpec,
+  recipe: Recipe & { readonly kind: "hashed" | "parts" },
+  device: Device | undefined,
+): Data[] {
+  if (recipe.kind === "parts") {
+    return (["values", "scales", "biases"] as const).map((part) => () => [recipe.make()[part]]);
+  }
+  if (device) {
+    const made = new MadeParts(device, recipe, shape);
+    return [0, 1, 2].map((part) => () => made.pieces(part));
+  }
+  const { bits, group } = parseAffine(recipe.format);
+  const elements = shape.reduce((a, b) => a * b, 1);
+  return [
+    () => codePieces(recipe, elements * bits / 32),
+    () => scalePieces(recipe, elements / group, "scale"),
+    () => scalePieces(recipe, elements / group, "bias"),
+  ];
+}
+
+/** A hashed weight in memory of a device, from when its first part is asked for until all have been read. */
+class MadeParts {
+  #parts: Promise<readonly Binding[]> | null = null;
+  #left = 3;
+
+  constructor(
+    readonly device: Device,
+    readonly recipe: Hashed,
+    readonly shape: readonly number[],
+  ) {}
+
+  async *pieces(part: number): AsyncGenerator<Uint8Array> {
+    const parts = await (this.#parts ??= this.#make()), { memory, bytes } = parts[part];
+    const piece = new Uint8Array(Math.min(bytes, PIECE_BYTES));
+    try {
+      for (let at = 0; at < bytes; at += piece.length) {
+        const some = piece.subarray(0, Math.min(piece.length, bytes - at));
+        memory.read(at, some);
+        yield some;
+      }
+    } finally {
+      if (--this.#left === 0) parts.forEach(({ memory }) => memory[Symbol.dispose]());
+    }
+  }
+
+  async #make(): Promise<readonly Binding[]> {
+    const { device, recipe, shape } = this;
+    const { values, scales, biases } = weightBytes(
+      recipe.format,
+      shape.reduce((a, b) => a * b, 1),
+    );
+    const parts = [values, scales, biases].map((bytes) => {
+      return { memory: device.alloc(bytes), offset: 0, bytes };
+    });
+    await makeHashed(device, recipe, shape, parts);
+    return parts;
+  }
+}
 
 function* codePieces({ seedLo, seedHi }: Hashed, words: number): Generator<Uint8Array> {
   const piece = new Uint32Array(Math.min(words, PIECE_WORDS));

@@ -305,6 +305,7 @@ export class LoadedTape extends Handle {
 
   /** Plays up to `times` times on the calling thread; returns how often it did. */
   play(times = 1): number {
+    if (this.#playing) throw new Error("This tape is already being played");
     check(
       this.library.symbols.lw_tape_play(this.id, times, this.#played, this.#error),
       this.#error,

@@ -21,6 +21,7 @@ import {
 import type { ModelConfig } from "./qwen35_config.ts";
 import { recordAttention, recordFfn, recordGdn } from "./qwen35_layers.ts";
 import { recordDraftHead } from "./qwen35_mtp.ts";
+import { Recurrent } from "./qwen35_recurrent.ts";
 import { recordRound } from "./qwen35_round.ts";
 
 /** Records one forward pass. */
@@ -41,15 +42,15 @@ export function recordForward(
   tape.emit(embed, { history: f.history, step: f.step, table: f.weight("embed"), y: x }, {
     ahead: 0,
   });
-  const commits: (() => void)[] = [];
+  const recurrent = new Recurrent(f);
   for (let layer = 0; layer < layers; layer++) {
     const block = `layers.${layer}`, a = stream.norm(`${block}.inputNorm`);
-    if (c.layerKinds[layer] === "gdn") recordGdn(f, layer, a, stream, commits);
+    if (c.layerKinds[layer] === "gdn") recordGdn(f, layer, a, stream, recurrent);
     else recordAttention(f, block, `kv.${layer}`, a, stream);
     recordFfn(f, block, stream.norm(`${block}.postNorm`), stream);
   }
   const last = stream.norm("finalNorm");
-  if (s.output === "round") recordRound(f, last, commits);
+  if (s.output === "round") recordRound(f, last, recurrent);
   else recordOutput(f, last);
   if (!s.head && !tap) return;
   const rows = last.x;

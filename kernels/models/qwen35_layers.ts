@@ -9,12 +9,10 @@ import { attnMerge } from "../ops/attn_merge/op.ts";
 import { attnMergeGate } from "../ops/attn_merge_gate/op.ts";
 import { attnPrefill } from "../ops/attn_prefill/op.ts";
 import { attnSplit } from "../ops/attn_split/op.ts";
-import { convCommit } from "../ops/conv_commit/op.ts";
 import { convSilu } from "../ops/conv_silu/op.ts";
 import { convVerify } from "../ops/conv_verify/op.ts";
 import { gatedRmsNorm } from "../ops/gated_rms_norm/op.ts";
 import { gdnChunk } from "../ops/gdn_chunk/op.ts";
-import { gdnCommit } from "../ops/gdn_commit/op.ts";
 import { gdnGates } from "../ops/gdn_gates/op.ts";
 import { gdnPrepare } from "../ops/gdn_prepare/op.ts";
 import { gdnQkNorm } from "../ops/gdn_qk_norm/op.ts";
@@ -27,11 +25,13 @@ import {
   Activations,
   type Forward,
   project,
+  projectInto,
   recordSwiglu,
   ROWS_MAX,
   type Stream,
 } from "./forward.ts";
 import { recordMoe } from "./qwen35_moe.ts";
+import type { Recurrent } from "./qwen35_recurrent.ts";
 
 /** Gated attention of the layer that `block` names, over the keys and values in states `cache`.k and .v. */
 export function recordAttention(
@@ -82,30 +82,30 @@ function attend(
   tape.emit(attnGate, { o, qkv }, {});
 }
 
-/**
- * The recurrent layer. In a round its states stay as they are, and what `commits` then holds more of records
- * how they take up the rows that were kept.
- */
+/** The recurrent layer. In a round its states stay as they are until `recurrent` commits. */
 export function recordGdn(
   f: Forward,
   layer: number,
   a: Activations,
   stream: Stream,
-  commits: (() => void)[],
+  recurrent: Recurrent,
 ): void {
   const { c, s, tape } = f;
   const p = `layers.${layer}.gdn.`, d = c.gdnHeadDim;
   const channels = (2 * c.kHeads + c.vHeads) * d;
   const round = s.output === "round", fused = f.fused && !round;
-  const proj = project(a, [p + "qkv", p + "z", p + "b", p + "a"]);
-  const conv = f.scratch("conv", [s.rows, channels]);
-  const beta = f.scratch("beta", [s.rows, c.vHeads]), g = f.scratch("g", [s.rows, c.vHeads]);
-  const qk = f.scratch("qk", [s.rows, 2, c.kHeads, d]);
-  const convState = tape.state(`conv.${layer}`, "f32", [c.convTaps - 1, channels]);
-  const gdnState = tape.state(`gdn.${layer}`, "f32", [c.vHeads, d, d]);
+  const rowsOf = (name: string, ...shape: number[]) =>
+    recurrent.rows(name, layer, [s.rows, ...shape]);
+  const bCol = channels + c.vHeads * d, aCol = bCol + c.vHeads;
+  const proj = rowsOf("proj", aCol + c.vHeads);
+  projectInto(a, [p + "qkv", p + "z", p + "b", p + "a"], proj);
+  const conv = rowsOf("conv", channels), qk = rowsOf("qk", 2, c.kHeads, d);
+  const beta = rowsOf("beta", c.vHeads), g = rowsOf("g", c.vHeads);
+  const convState = recurrent.state("conv", layer, [c.convTaps - 1, channels]);
+  const gdnState = recurrent.state("gdn", layer, [c.vHeads, d, d]);
   const convolved = { proj, w: f.weight(p + "conv"), convState };
   const gated = { proj, negA: f.weight(p + "negA"), dtBias: f.weight(p + "dtBias"), beta, g };
-  const bCol = channels + c.vHeads * d, aCol = bCol + c.vHeads, eps = 1e-6;
+  const eps = 1e-6;
   if (fused) tape.emit(gdnPrepare, { ...convolved, ...gated, conv, qk }, { bCol, aCol, eps });
   else {
     if (round) tape.emit(convVerify, { ...convolved, y: conv }, {});
@@ -122,12 +122,6 @@ export function recordGdn(
     if (round) tape.emit(gdnVerify, { ...rows, o }, { headMap });
     else tape.emit(s.rows > ROWS_MAX ? gdnChunk : gdnStep, { ...rows, o }, { headMap });
     tape.emit(gatedRmsNorm, { o, ...normed }, norm);
-  }
-  if (round) {
-    commits.push(() => {
-      tape.emit(gdnCommit, { ...rows, step: f.step }, { headMap });
-      tape.emit(convCommit, { proj, step: f.step, convState }, {});
-    });
   }
   const flat = tape.view(y, 0, [s.rows, c.vHeads * d]);
   stream.addProduct(new Activations(f, flat), p + "out");

@@ -5,20 +5,16 @@
 import { sample } from "../ops/sample/op.ts";
 import { specAccept } from "../ops/spec_accept/op.ts";
 import { type Activations, type Forward, outputHead, projectInto } from "./forward.ts";
+import type { Recurrent } from "./qwen35_recurrent.ts";
 
 /** Words from one drawn token to the next: tensors begin at multiples of 16 bytes. */
 const PITCH = 4;
 
 /**
- * `h` are the final normed rows; `commits` record the recurrent states. A draft is kept where the row
- * before it draws that very token with the filters, penalties and random numbers of its own position, so
- * the stream is that of one row at a time under the same seed.
+ * `h` are the final normed rows. A draft is kept where the row before it draws that very token with the filters,
+ * penalties and random numbers of its own position, so the stream is that of one row at a time under the same seed.
  */
-export function recordRound(
-  f: Forward,
-  h: Activations,
-  commits: readonly (() => void)[],
-): void {
+export function recordRound(f: Forward, h: Activations, recurrent: Recurrent): void {
   const { c, s, tape, step, history } = f;
   const logits = tape.state("logits", "f32", [s.rows, c.vocab]);
   projectInto(h, [outputHead(c)], logits);
@@ -31,5 +27,5 @@ export function recordRound(
     tape.emit(sample, { logits: row, step, history, work, picked: drawn }, { rows: r + 1 });
   }
   tape.emit(specAccept, { picked, step, history }, {});
-  for (const record of commits) record();
+  recurrent.commit();
 }

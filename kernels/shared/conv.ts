@@ -1,4 +1,4 @@
-/** What conv_silu, conv_verify and conv_commit have in common: tensors, constraints and the convolution in f64. */
+/** What conv_silu and conv_verify have in common: tensors, constraints and the convolution in f64. */
 import type { Constraint, Sizes, TensorSpecs } from "../define.ts";
 
 export const CONV_TENSORS = {

@@ -6,6 +6,12 @@ import { HALT, STEP, STOPS_MAX } from "../step.ts";
 export const fillCommitted: Fill = (s) =>
   Uint32Array.from({ length: s.stepWords }, (_, w) => w === STEP.committed ? s.committed : 0);
 
+/** What belongs to one layer of a tensor of all of them. */
+export function layerOf(t: Float64Array, layer: number, layers: number): Float64Array {
+  const size = t.length / layers;
+  return t.subarray(layer * size, (layer + 1) * size);
+}
+
 /** Position `at` gets a sampled token: history, sampled, produced, and halt where it ends the run. */
 export function takeToken(
   step: Uint32Array,

@@ -65,14 +65,21 @@ int32_t host_player::alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, l
 	return LW_STATUS_OK;
 }
 
-int32_t host_player::map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) {
-	int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+int32_t open_weights(const std::string& path, uint64_t bytes, int* file, lw_error* error) {
+	const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
 	if (fd < 0) return fail(error, LW_STATUS_IO, LW_NO_RECORD, errno, "Cannot open %.150s: %s", path.c_str(), strerror(errno));
 	struct stat st;
 	if (fstat(fd, &st) || uint64_t(st.st_size) != bytes || bytes == 0) {
 		close(fd);
 		return fail(error, LW_STATUS_IO, LW_NO_RECORD, errno, "Cannot map %.150s: it is not %llu bytes long (any more)", path.c_str(), (unsigned long long)bytes);
 	}
+	*file = fd;
+	return LW_STATUS_OK;
+}
+
+int32_t host_player::map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) {
+	int fd = -1;
+	if (int32_t bad = open_weights(path, bytes, &fd, error)) return bad;
 	void* p = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	int code = errno;
 	close(fd);

@@ -66,6 +66,8 @@ struct host_player : player {
 	int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) override;
 	uint32_t produced(memory_block& step) override;
 };
+// A file of weights, open for reading; one of another length is refused. The caller closes it.
+int32_t open_weights(const std::string& path, uint64_t bytes, int* file, lw_error* error);
 // Total and available memory of the machine; 0 when unknown.
 void host_memory_bytes(uint64_t* total, uint64_t* available);
 

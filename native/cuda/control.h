@@ -1,4 +1,4 @@
-// Kernels that are of no tape: whether a play of a run goes on, that it has ended, and what time it is.
+// Kernels that are of no tape: that a play has ended and whether another comes, and what time it is.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -6,16 +6,9 @@
 
 namespace lw {
 
-// In memory of the host, written by the device.
-struct cuda_progress {
-	uint32_t played;    // plays of the tape since it was loaded
-	uint32_t produced;  // the step block's words after the last of them
-	uint32_t halted;
-};
-
-// (cudaGraphConditionalHandle handle, const uint32_t* step): true while the step block says that its run goes on.
-const void* go_on_kernel();
-// (const uint32_t* step or null, uint32_t* count in device memory, cuda_progress* progress): one play more.
+// (const uint32_t* step or null, uint32_t* seen, uint32_t* count, uint32_t* plays, cudaGraphConditionalHandle repeat,
+// uint32_t* left or null), LW_STEP_WORDS threads: one play more. `seen` gets the step block and then `plays` the count, both
+// in memory of the host, the others being on the device. With plays `left`, `repeat` becomes true where another is to come.
 const void* played_kernel();
 // (unsigned long long* at): nanoseconds of the device's clock.
 const void* stamp_kernel();

@@ -1,43 +1,10 @@
-// Allocation and upload (memory.h).
+// Allocation, copies, and the step block in the host's sight (memory.h).
 #include "native/cuda/memory.h"
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
-#include <vector>
 
 namespace lw {
-
-namespace {
-
-constexpr uint64_t PIECE = 32u << 20;
-constexpr uint32_t PIECES = 4;
-// Page cache to pinned memory goes at about 10 GB/s a thread, a PCIe 5 slot takes 55.
-constexpr uint32_t READERS = 8;
-
-struct pinned_piece {
-	uint8_t* at = nullptr;
-	cudaEvent_t travelled = nullptr;
-	~pinned_piece() {
-		if (at) cudaFreeHost(at);
-		if (travelled) cudaEventDestroy(travelled);
-	}
-};
-
-// memcpy by several threads, which also take the page faults of a mapped file.
-void copy_by_threads(uint8_t* to, const uint8_t* from, uint64_t bytes) {
-	const uint32_t n = uint32_t(std::min<uint64_t>(std::min(READERS, std::max(1u, std::thread::hardware_concurrency())), bytes / (1u << 20) + 1));
-	const uint64_t share = (bytes + n - 1) / n;
-	std::vector<std::thread> others;
-	for (uint32_t i = 1; i < n; i++) {
-		const uint64_t begin = std::min(bytes, i * share), end = std::min(bytes, begin + share);
-		others.emplace_back([=] { memcpy(to + begin, from + begin, end - begin); });
-	}
-	memcpy(to, from, std::min(share, bytes));
-	for (std::thread& t : others) t.join();
-}
-
-}  // namespace
 
 cuda_memory::~cuda_memory() {
 	if (!at) return;
@@ -67,22 +34,49 @@ int32_t cuda_memory::alloc(std::shared_ptr<cuda_device> device, uint64_t bytes, 
 	return LW_STATUS_OK;
 }
 
-int32_t cuda_memory::fill(const uint8_t* from, lw_error* error) {
+int32_t cuda_memory::write(uint64_t offset, const void* from, uint64_t n, lw_error* error) {
+	if (!n) return LW_STATUS_OK;
 	LW_CUDA(device->use(), "Cannot use the CUDA device");
-	pinned_piece pieces[PIECES];
-	for (uint64_t begin = 0, i = 0; begin < bytes; begin += PIECE, i++) {
-		pinned_piece& p = pieces[i % PIECES];
-		if (!p.at) {
-			LW_CUDA(cudaMallocHost(reinterpret_cast<void**>(&p.at), std::min(PIECE, bytes)), "Cannot pin memory for an upload");
-			LW_CUDA(cudaEventCreateWithFlags(&p.travelled, cudaEventDisableTiming), "Cannot make an event");
-		} else LW_CUDA(cudaEventSynchronize(p.travelled), "Cannot upload weights");
-		const uint64_t n = std::min(PIECE, bytes - begin);
-		copy_by_threads(p.at, from + begin, n);
-		LW_CUDA(cudaMemcpyAsync(at + begin, p.at, n, cudaMemcpyHostToDevice, device->copies), "Cannot upload weights");
-		LW_CUDA(cudaEventRecord(p.travelled, device->copies), "Cannot upload weights");
-	}
-	LW_CUDA(cudaStreamSynchronize(device->copies), "Cannot upload weights");
+	LW_CUDA(device->write(at + offset, from, n), "Cannot write to device memory");
+	if (uint32_t* seen = seen_; seen && offset < STEP_BYTES) memcpy(reinterpret_cast<uint8_t*>(seen) + offset, from, std::min(n, STEP_BYTES - offset));
 	return LW_STATUS_OK;
+}
+
+int32_t cuda_memory::read(uint64_t offset, void* to, uint64_t n, lw_error* error) {
+	if (!n) return LW_STATUS_OK;
+	if (const uint32_t* seen = seen_; seen && offset <= STEP_BYTES && n <= STEP_BYTES - offset) {
+		memcpy(to, reinterpret_cast<const uint8_t*>(seen) + offset, n);
+		return LW_STATUS_OK;
+	}
+	LW_CUDA(device->use(), "Cannot use the CUDA device");
+	LW_CUDA(device->read(to, at + offset, n), "Cannot read device memory");
+	return LW_STATUS_OK;
+}
+
+int32_t cuda_memory::copy(uint64_t offset, const uint8_t* from, uint64_t n, lw_error* error) {
+	if (!n) return LW_STATUS_OK;
+	LW_CUDA(device->use(), "Cannot use the CUDA device");
+	LW_CUDA(cudaMemcpyAsync(at + offset, from, n, cudaMemcpyDeviceToDevice, device->copies), "Cannot copy device memory");
+	LW_CUDA(cudaStreamSynchronize(device->copies), "Cannot copy device memory");
+	if (uint32_t* seen = seen_; seen && offset < STEP_BYTES) LW_CUDA(device->read(seen, at, STEP_BYTES), "Cannot read device memory");
+	return LW_STATUS_OK;
+}
+
+int32_t cuda_memory::show_step(uint32_t** out, lw_error* error) {
+	std::lock_guard<std::mutex> lock(sight_);
+	if (!step_.at) {
+		LW_CUDA(step_.alloc(STEP_BYTES), "Cannot pin memory");
+		LW_CUDA(device->read(step_.at, at, STEP_BYTES), "Cannot read device memory");
+		if (!hidden_) seen_ = reinterpret_cast<uint32_t*>(step_.at);
+	}
+	*out = reinterpret_cast<uint32_t*>(step_.at);
+	return LW_STATUS_OK;
+}
+
+void cuda_memory::hide_step() {
+	std::lock_guard<std::mutex> lock(sight_);
+	hidden_ = true;
+	seen_ = nullptr;
 }
 
 }  // namespace lw

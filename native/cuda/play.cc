@@ -1,22 +1,21 @@
 // The CUDA player: a tape's first play launches record after record, so that an error has the number of its record;
-// from the second on a play is one launch of a graph. Records follow one another in programmatic dependent launch:
-// each becomes resident while the one before it runs, and waits for it. Whether a play of a run goes on is decided on
-// the device, so that plays are launched ahead of the token that may end the run.
+// from the second on a call is one launch of a graph, which holds one play or repeats it. Records follow one another in
+// programmatic dependent launch: each becomes resident while the one before it runs, and waits for it. Whether a run goes
+// on is decided on the device, behind every play.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <unordered_map>
 #include <vector>
 
+#include <unistd.h>
+
 #include "native/cuda/control.h"
 #include "native/cuda/memory.h"
+#include "native/cuda/upload.h"
 #include "native/shim/cuda/registry.h"
 
 namespace lw {
 namespace {
-
-// Plays that are launched before the oldest of them has ended.
-constexpr uint32_t PLAYS_IN_FLIGHT = 32;
 
 // What has not been given back at the end of a scope is.
 template <class T, cudaError_t (*DESTROY)(T)> struct owned {
@@ -28,10 +27,8 @@ template <class T, cudaError_t (*DESTROY)(T)> struct owned {
 		if (value) DESTROY(value);
 	}
 };
-cudaError_t free_host(void* p) { return cudaFreeHost(p); }
 typedef owned<cudaGraph_t, cudaGraphDestroy> graph;
 typedef owned<cudaGraphExec_t, cudaGraphExecDestroy> executable;
-typedef owned<cudaEvent_t, cudaEventDestroy> event;
 
 struct cuda_record {
 	const void* function;
@@ -46,17 +43,21 @@ struct cuda_tape : played_tape {
 	std::shared_ptr<cuda_device> device;
 	std::shared_ptr<const tape> checked;  // keeps the memories alive
 	std::vector<cuda_record> records;
-	std::shared_ptr<cuda_memory> own;  // the count of plays, then a stamp a record and one before the first
-	owned<void*, free_host> progress_memory;
-	cuda_progress* progress = nullptr;
+	std::shared_ptr<cuda_memory> own;  // plays so far and plays to come, then a stamp a record and one before the first
 	const uint32_t* step = nullptr;  // on the device
-	const memory_block* step_memory = nullptr;
-	bool played = false;
-	executable run;
-	// The device decides whether a play goes on; else the host looks between two plays.
-	bool guarded = false;
+	cuda_memory* step_memory = nullptr;  // where the block is at the memory's begin
+	// In the host's memory, written by the device after every play: the step block, which is that of the memory where
+	// there is one, and how many plays there were since the tape was loaded.
+	pinned_memory sight;
+	volatile uint32_t* seen = nullptr;
+	volatile uint32_t* plays = nullptr;
+	uint32_t* asked = nullptr;  // plays of a run, on their way to the device
+	bool begun = false;
+	executable once, run;
 
 	uint32_t* count() const { return reinterpret_cast<uint32_t*>(own->at); }
+	uint32_t* left() const { return count() + 1; }
+	bool halted() const { return step && seen[LW_STEP_HALT] != LW_HALT_RUNNING; }
 	unsigned long long* stamps() const { return reinterpret_cast<unsigned long long*>(own->at) + 1; }
 	~cuda_tape() override {
 		if (device) device->use();
@@ -104,17 +105,19 @@ cudaError_t launch(const cuda_record& r, unsigned long long* stamp, bool depende
 	return launch(r.function, r.grid, r.threads, r.dynamic_bytes, parameters, dependent, stream);
 }
 
-cudaError_t launch_played(const cuda_tape& t, bool dependent, cudaStream_t stream) {
+// `repeat`: the condition of the loop that the play is the body of, or 0.
+cudaError_t launch_played(const cuda_tape& t, cudaGraphConditionalHandle repeat, bool dependent, cudaStream_t stream) {
 	const uint32_t* step = t.step;
-	uint32_t* count = t.count();
-	cuda_progress* progress = t.progress;
-	void* parameters[] = {&step, &count, &progress};
-	return launch(played_kernel(), dim3(1), 1, 0, parameters, dependent, stream);
+	volatile uint32_t *seen = t.seen, *plays = t.plays;
+	uint32_t *count = t.count(), *left = repeat ? t.left() : nullptr;
+	void* parameters[] = {&step, &seen, &count, &plays, &repeat, &left};
+	return launch(played_kernel(), dim3(1), LW_STEP_WORDS, 0, parameters, dependent, stream);
 }
 
 class cuda_player : public host_player {
 	std::shared_ptr<cuda_device> device_;
-	std::atomic<const cuda_tape*> playing_{nullptr};
+	cuda_upload upload_;
+	bool repeats_ = true;  // the driver knows loops in graphs
 
 	cudaStream_t plays() const { return device_->plays; }
 	cuda_memory& on_device(memory_block& m) const { return static_cast<cuda_memory&>(m); }
@@ -129,7 +132,7 @@ class cuda_player : public host_player {
 			if (!code) code = cudaStreamSynchronize(plays());
 			if (code) return cuda_failure(code, i, named(t, i).c_str(), error);
 		}
-		LW_CUDA(launch_played(t, false, plays()), "Cannot end a play");
+		LW_CUDA(launch_played(t, 0, false, plays()), "Cannot end a play");
 		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot end a play");
 		return LW_STATUS_OK;
 	}
@@ -141,104 +144,85 @@ class cuda_player : public host_player {
 		return LW_STATUS_OK;
 	}
 
-	int32_t make_plain(const cuda_tape& t, executable* out, lw_error* error) {
+	int32_t make_once(cuda_tape& t, lw_error* error) {
 		graph g;
 		LW_CUDA(cudaStreamBeginCapture(plays(), cudaStreamCaptureModeThreadLocal), "Cannot capture a graph");
 		int32_t status = capture(t, nullptr, error);
 		if (!status)
-			if (const cudaError_t code = launch_played(t, true, plays())) status = cuda_failure(code, LW_NO_RECORD, "Cannot capture a graph", error);
+			if (const cudaError_t code = launch_played(t, 0, true, plays())) status = cuda_failure(code, LW_NO_RECORD, "Cannot capture a graph", error);
 		const cudaError_t ended = cudaStreamEndCapture(plays(), &g.value);
 		if (status) return status;
 		LW_CUDA(ended, "Cannot capture a graph");
-		LW_CUDA(cudaGraphInstantiate(&out->value, g.value, 0), "Cannot make a graph ready");
+		LW_CUDA(cudaGraphInstantiate(&t.once.value, g.value, 0), "Cannot make a graph ready");
 		return LW_STATUS_OK;
 	}
 
-	// The records as the body of a condition that a kernel in front of them sets.
-	cudaError_t make_guarded(const cuda_tape& t, executable* out) {
+	// The records as the body of a loop, which the last of its kernels goes on with or ends.
+	cudaError_t make_run(cuda_tape& t) {
 		graph g;
-		cudaGraphConditionalHandle handle;
+		cudaGraphConditionalHandle repeat;
 		cudaError_t code = cudaGraphCreate(&g.value, 0);
-		if (!code) code = cudaGraphConditionalHandleCreate(&handle, g.value, 0, 0);
+		if (!code) code = cudaGraphConditionalHandleCreate(&repeat, g.value, 1, cudaGraphCondAssignDefault);
 		if (code) return code;
-		const uint32_t* step = t.step;
-		void* parameters[] = {&handle, &step};
-		cudaGraphNodeParams first{}, condition{};
-		first.type = cudaGraphNodeTypeKernel;
-		first.kernel.func = const_cast<void*>(go_on_kernel());
-		first.kernel.gridDim = first.kernel.blockDim = dim3(1);
-		first.kernel.kernelParams = parameters;
-		condition.type = cudaGraphNodeTypeConditional;
-		condition.conditional.handle = handle;
-		condition.conditional.type = cudaGraphCondTypeIf;
-		condition.conditional.size = 1;
-		cudaGraphNode_t decides, decided;
-		code = cudaGraphAddNode(&decides, g.value, nullptr, nullptr, 0, &first);
-		if (!code) code = cudaGraphAddNode(&decided, g.value, &decides, nullptr, 1, &condition);
-		if (code) return code;
-		code = cudaStreamBeginCaptureToGraph(plays(), condition.conditional.phGraph_out[0], nullptr, nullptr, 0, cudaStreamCaptureModeThreadLocal);
+		cudaGraphNodeParams loop{};
+		loop.type = cudaGraphNodeTypeConditional;
+		loop.conditional.handle = repeat;
+		loop.conditional.type = cudaGraphCondTypeWhile;
+		loop.conditional.size = 1;
+		cudaGraphNode_t node;
+		code = cudaGraphAddNode(&node, g.value, nullptr, nullptr, 0, &loop);
+		if (!code) code = cudaStreamBeginCaptureToGraph(plays(), loop.conditional.phGraph_out[0], nullptr, nullptr, 0, cudaStreamCaptureModeThreadLocal);
 		if (code) return code;
 		const int32_t status = capture(t, nullptr, nullptr);
-		if (!status) code = launch_played(t, true, plays());
+		if (!status) code = launch_played(t, repeat, true, plays());
 		cudaGraph_t body;
 		const cudaError_t ended = cudaStreamEndCapture(plays(), &body);
 		if (status || code || ended) return code ? code : ended ? ended : cudaErrorUnknown;
-		return cudaGraphInstantiate(&out->value, g.value, 0);
+		return cudaGraphInstantiate(&t.run.value, g.value, 0);
 	}
 
-	int32_t make_graph(cuda_tape& t, lw_error* error) {
-		if (t.step) {
-			t.guarded = !make_guarded(t, &t.run);
-			if (t.guarded) return LW_STATUS_OK;
+	// Whether there is a graph that repeats the play.
+	bool can_repeat(cuda_tape& t) {
+		if (repeats_ && !t.run.value && make_run(t)) {
+			repeats_ = false;
 			cudaGetLastError();
-			log_line("CUDA %d.%d: no condition in graphs, the host looks after every play", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+			log_line("CUDA %d.%d: no loops in graphs, the host launches every play", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 		}
-		return make_plain(t, &t.run, error);
+		return repeats_;
 	}
 
-	// What the last play of any tape, or the host, left in the step block.
+	// Brings what other tapes or the host left in the step block into sight, where it is not kept there.
 	int32_t look(const cuda_tape& t, lw_error* error) {
-		if (!t.step) return LW_STATUS_OK;
-		uint32_t words[LW_STEP_PRODUCED + 1];
-		LW_CUDA(cudaMemcpyAsync(words, t.step, sizeof words, cudaMemcpyDeviceToHost, plays()), "Cannot read the step block");
+		if (!t.step || (t.step_memory && t.step_memory->seen_step())) return LW_STATUS_OK;
+		LW_CUDA(cudaMemcpyAsync(const_cast<uint32_t*>(t.seen), t.step, STEP_BYTES, cudaMemcpyDeviceToHost, plays()), "Cannot read the step block");
 		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read the step block");
-		t.progress->halted = words[LW_STEP_HALT];
-		t.progress->produced = words[LW_STEP_PRODUCED];
 		return LW_STATUS_OK;
 	}
 
-	// Launches of the graph, with the device deciding which of them play.
-	int32_t play_ahead(cuda_tape& t, uint32_t times, lw_error* error) {
-		event oldest[2];
-		for (event& e : oldest) LW_CUDA(cudaEventCreateWithFlags(&e.value, cudaEventDisableTiming), "Cannot make an event");
-		constexpr uint32_t half = PLAYS_IN_FLIGHT / 2;
-		for (uint32_t i = 0; i < times; i++) {
+	// `times` plays, or those until the run ends; at least one.
+	int32_t play_graph(cuda_tape& t, uint32_t times, lw_error* error) {
+		if (times > 1 && can_repeat(t)) {
+			*t.asked = times;
+			LW_CUDA(cudaMemcpyAsync(t.left(), t.asked, sizeof *t.asked, cudaMemcpyHostToDevice, plays()), "Cannot play");
 			LW_CUDA(cudaGraphLaunch(t.run.value, plays()), "Cannot play");
-			if ((i + 1) % half) continue;
-			const uint32_t turn = (i + 1) / half;
-			LW_CUDA(cudaEventRecord(oldest[turn % 2].value, plays()), "Cannot play");
-			if (turn > 1) LW_CUDA(cudaEventSynchronize(oldest[(turn + 1) % 2].value), "Cannot play");
-			if (t.guarded && static_cast<volatile cuda_progress*>(t.progress)->halted != LW_HALT_RUNNING) break;
+		} else {
+			if (!t.once.value)
+				if (int32_t bad = make_once(t, error)) return bad;
+			LW_CUDA(cudaGraphLaunch(t.once.value, plays()), "Cannot play");
 		}
 		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot play");
 		return LW_STATUS_OK;
 	}
 
 	int32_t play_on(cuda_tape& t, uint32_t times, uint32_t* played, lw_error* error) {
-		if (times == 0 || t.progress->halted != LW_HALT_RUNNING) return LW_STATUS_OK;
-		const uint32_t before = t.progress->played;
-		auto count = [&] { *played = t.progress->played - before; };
-		if (!t.played) {
-			if (int32_t bad = play_direct(t, error)) return bad;
-			t.played = true;
-			count();
-		}
-		while (*played < times && t.progress->halted == LW_HALT_RUNNING) {
-			if (!t.run.value)
-				if (int32_t bad = make_graph(t, error)) return bad;
-			const uint32_t ahead = t.step && !t.guarded ? 1 : times - *played;
-			if (int32_t bad = play_ahead(t, ahead, error)) return bad;
-			count();
+		LW_CUDA(device_->let_plays_see(), "Cannot play");
+		if (int32_t bad = look(t, error)) return bad;
+		const uint32_t before = *t.plays;
+		while (*played < times && !t.halted()) {
+			const int32_t bad = t.begun ? play_graph(t, times - *played, error) : play_direct(t, error);
+			if (bad) return bad;
+			t.begun = true;
+			*played = *t.plays - before;
 		}
 		return LW_STATUS_OK;
 	}
@@ -280,8 +264,26 @@ class cuda_player : public host_player {
 		return code ? cuda_failure(code, record, "Cannot load tape", error) : int32_t(LW_STATUS_OK);
 	}
 
+	// The step block is kept in the host's sight at the begin of a memory that tapes change through nothing else.
+	int32_t see_steps(const tape& t, cuda_tape* made, lw_error* error) const {
+		for (uint32_t i = 0; i < t.slots.size(); i++)
+			if (i != t.step_slot && t.slots[i].memory) on_device(*t.slots[i].memory).hide_step();
+		if (t.step_slot == LW_NO_SLOT) return LW_STATUS_OK;
+		const slot_range& s = t.slots[t.step_slot];
+		cuda_memory& memory = on_device(*s.memory);
+		made->step = reinterpret_cast<const uint32_t*>(memory.at + s.offset);
+		uint32_t* seen = reinterpret_cast<uint32_t*>(made->sight.at);
+		if (s.offset == 0) {
+			made->step_memory = &memory;
+			if (int32_t bad = memory.show_step(&seen, error)) return bad;
+		}
+		made->seen = seen;
+		return LW_STATUS_OK;
+	}
+
 public:
 	explicit cuda_player(std::shared_ptr<cuda_device> device) : device_(std::move(device)) {}
+	~cuda_player() override { device_->use(); }
 
 	void info(lw_device_info_block* out) override {
 		memset(out, 0, sizeof *out);
@@ -306,44 +308,27 @@ public:
 	}
 
 	int32_t map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) override {
-		std::shared_ptr<memory_block> file;
-		if (int32_t bad = host_player::map(path, bytes, &file, error)) return bad;
+		int file = -1;
+		if (int32_t bad = open_weights(path, bytes, &file, error)) return bad;
 		std::shared_ptr<cuda_memory> made;
-		if (int32_t bad = cuda_memory::alloc(device_, bytes, false, &made, error)) return bad;
-		if (int32_t bad = made->fill(file->host, error)) return bad;
+		int32_t status = cuda_memory::alloc(device_, bytes, false, &made, error);
+		if (!status) status = upload_.copy(*device_, made->at, file, path, bytes, error);
+		close(file);
+		if (status) return status;
 		made->read_only = true;
 		*out = std::move(made);
 		return LW_STATUS_OK;
 	}
 
-	int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) override {
-		if (!bytes) return LW_STATUS_OK;
-		LW_CUDA(device_->use(), "Cannot use the CUDA device");
-		LW_CUDA(cudaMemcpyAsync(on_device(m).at + offset, from, bytes, cudaMemcpyHostToDevice, device_->copies), "Cannot write to device memory");
-		LW_CUDA(cudaStreamSynchronize(device_->copies), "Cannot write to device memory");
-		return LW_STATUS_OK;
-	}
-
-	int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) override {
-		if (!bytes) return LW_STATUS_OK;
-		LW_CUDA(device_->use(), "Cannot use the CUDA device");
-		LW_CUDA(cudaMemcpyAsync(to, on_device(m).at + offset, bytes, cudaMemcpyDeviceToHost, device_->copies), "Cannot read device memory");
-		LW_CUDA(cudaStreamSynchronize(device_->copies), "Cannot read device memory");
-		return LW_STATUS_OK;
-	}
-
+	int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) override { return on_device(m).write(offset, from, bytes, error); }
+	int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) override { return on_device(m).read(offset, to, bytes, error); }
 	int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) override {
-		if (!bytes) return LW_STATUS_OK;
-		LW_CUDA(device_->use(), "Cannot use the CUDA device");
-		LW_CUDA(cudaMemcpyAsync(on_device(to).at + to_offset, on_device(from).at + from_offset, bytes, cudaMemcpyDeviceToDevice, device_->copies), "Cannot copy device memory");
-		LW_CUDA(cudaStreamSynchronize(device_->copies), "Cannot copy device memory");
-		return LW_STATUS_OK;
+		return on_device(to).copy(to_offset, on_device(from).at + from_offset, bytes, error);
 	}
 
 	// While plays run, what the last of them that ended told the host.
 	uint32_t produced(memory_block& step) override {
-		const cuda_tape* t = playing_;
-		if (t && t->step_memory == &step) return static_cast<volatile cuda_progress*>(t->progress)->produced;
+		if (const uint32_t* seen = on_device(step).seen_step()) return __atomic_load_n(seen + LW_STEP_PRODUCED, __ATOMIC_ACQUIRE);
 		uint32_t word = 0;
 		read(step, LW_STEP_PRODUCED * sizeof word, &word, sizeof word, nullptr);
 		return word;
@@ -351,6 +336,7 @@ public:
 
 	int32_t load(std::shared_ptr<const tape> t, std::unique_ptr<played_tape>* out, lw_error* error) override {
 		LW_CUDA(device_->use(), "Cannot use the CUDA device");
+		upload_.release();
 		auto made = std::make_unique<cuda_tape>();
 		made->device = device_;
 		for (uint32_t i = 0; i < t->records.size(); i++) {
@@ -361,14 +347,11 @@ public:
 			made->records.push_back(r);
 		}
 		if (int32_t bad = cuda_memory::alloc(device_, 8 * (t->records.size() + 2), true, &made->own, error)) return bad;
-		LW_CUDA(cudaHostAlloc(&made->progress_memory.value, sizeof(cuda_progress), cudaHostAllocMapped), "Cannot load tape");
-		made->progress = static_cast<cuda_progress*>(made->progress_memory.value);
-		*made->progress = {};
-		if (t->step_slot != LW_NO_SLOT) {
-			const slot_range& s = t->slots[t->step_slot];
-			made->step = reinterpret_cast<const uint32_t*>(on_device(*s.memory).at + s.offset);
-			if (s.offset == 0) made->step_memory = s.memory.get();
-		}
+		LW_CUDA(made->sight.alloc(STEP_BYTES + 2 * sizeof(uint32_t)), "Cannot load tape");
+		memset(made->sight.at, 0, STEP_BYTES + 2 * sizeof(uint32_t));
+		made->asked = reinterpret_cast<uint32_t*>(made->sight.at + STEP_BYTES);
+		made->plays = made->asked + 1;
+		if (int32_t bad = see_steps(*t, made.get(), error)) return bad;
 		made->checked = std::move(t);
 		*out = std::move(made);
 		return LW_STATUS_OK;
@@ -377,10 +360,8 @@ public:
 	int32_t play(played_tape& played_as, uint32_t times, uint32_t* played, lw_error* error) override {
 		auto& t = static_cast<cuda_tape&>(played_as);
 		LW_CUDA(device_->use(), "Cannot use the CUDA device");
-		if (int32_t bad = look(t, error)) return bad;
-		playing_ = &t;
 		const int32_t status = play_on(t, times, played, error);
-		playing_ = nullptr;
+		if (status && t.step_memory) t.step_memory->hide_step();
 		return status;
 	}
 
@@ -388,6 +369,7 @@ public:
 	int32_t profile(played_tape& played_as, uint64_t* ns, lw_error* error) override {
 		auto& t = static_cast<cuda_tape&>(played_as);
 		LW_CUDA(device_->use(), "Cannot use the CUDA device");
+		LW_CUDA(device_->let_plays_see(), "Cannot play");
 		const size_t n = t.records.size();
 		graph g;
 		executable run;
@@ -402,6 +384,7 @@ public:
 		LW_CUDA(code, "Cannot capture a graph");
 		LW_CUDA(cudaGraphInstantiate(&run.value, g.value, 0), "Cannot make a graph ready");
 		LW_CUDA(cudaGraphLaunch(run.value, plays()), "Cannot play");
+		LW_CUDA(launch_played(t, 0, false, plays()), "Cannot play");
 		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot play");
 		std::vector<unsigned long long> stamps(n + 1);
 		LW_CUDA(cudaMemcpyAsync(stamps.data(), first, stamps.size() * sizeof *first, cudaMemcpyDeviceToHost, plays()), "Cannot read time stamps");
@@ -433,7 +416,7 @@ int32_t open(uint32_t index, uint32_t, std::unique_ptr<player>* out, lw_error* e
 	std::shared_ptr<cuda_device> device;
 	if (int32_t bad = cuda_device::open(index, &device, error)) return bad;
 	cudaFuncAttributes attributes;
-	if (const cudaError_t code = cudaFuncGetAttributes(&attributes, go_on_kernel())) {
+	if (const cudaError_t code = cudaFuncGetAttributes(&attributes, played_kernel())) {
 		char what[120];
 		snprintf(what, sizeof what, "Cannot open %.60s: this library has no code for sm_%d%d", device->properties.name, device->properties.major, device->properties.minor);
 		return cuda_failure(code, LW_NO_RECORD, what, error);

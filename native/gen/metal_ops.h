@@ -471,16 +471,6 @@ struct expert_weights_args {
 };
 constant constexpr uint LW_THREADS_expert_weights = 32;
 
-// convState[i,c] = u[n+i,c], u = convState ++ proj[:, 0:channels], n = min(step.committed, rows): the accepted rows of a round
-struct conv_commit_args {
-	uint rows;
-	uint proj_stride;
-	uint step_words;
-	uint past;
-	uint channels;
-};
-constant constexpr uint LW_THREADS_conv_commit = 256;
-
 // y of conv_silu, bit by bit, while convState stays as it is: rows that may yet be rejected
 struct conv_verify_args {
 	uint rows;
@@ -500,15 +490,18 @@ struct draft_append_args {
 };
 constant constexpr uint LW_THREADS_draft_append = 32;
 
-// gdnState as gdn_step leaves it after the first min(step.committed, rows) rows, bit by bit: the accepted rows of a round
+// convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round
 struct gdn_commit_args {
+	uint layers;
 	uint rows;
+	uint proj_stride;
 	uint two;
 	uint k_heads;
 	uint head_dim;
 	uint channels;
 	uint v_heads;
 	uint step_words;
+	uint past;
 	uint head_map;
 };
 constant constexpr uint LW_THREADS_gdn_commit = 128;

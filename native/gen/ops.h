@@ -587,18 +587,6 @@ namespace expert_weights_slot {
 enum { logits, ids, weights };
 }
 
-// convState[i,c] = u[n+i,c], u = convState ++ proj[:, 0:channels], n = min(step.committed, rows): the accepted rows of a round
-struct conv_commit_args {
-	uint32_t rows;
-	uint32_t proj_stride;
-	uint32_t step_words;
-	uint32_t past;
-	uint32_t channels;
-};
-namespace conv_commit_slot {
-enum { proj, step, conv_state };
-}
-
 // y of conv_silu, bit by bit, while convState stays as it is: rows that may yet be rejected
 struct conv_verify_args {
 	uint32_t rows;
@@ -622,19 +610,22 @@ namespace draft_append_slot {
 enum { picked, step, history };
 }
 
-// gdnState as gdn_step leaves it after the first min(step.committed, rows) rows, bit by bit: the accepted rows of a round
+// convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round
 struct gdn_commit_args {
+	uint32_t layers;
 	uint32_t rows;
+	uint32_t proj_stride;
 	uint32_t two;
 	uint32_t k_heads;
 	uint32_t head_dim;
 	uint32_t channels;
 	uint32_t v_heads;
 	uint32_t step_words;
+	uint32_t past;
 	uint32_t head_map;
 };
 namespace gdn_commit_slot {
-enum { qk, conv, g, beta, step, gdn_state };
+enum { proj, qk, conv, g, beta, step, conv_state, gdn_state };
 }
 
 // o of gdn_step, bit by bit, while gdnState stays as it is: rows that may yet be rejected

@@ -190,7 +190,7 @@ Deno.test("sweep of rounds: its cells", () => {
 });
 
 Deno.test("sweep of rounds: scripted times come out as costs", async () => {
-  const { curves, row } = await swept();
+  const { report, curves, row } = await swept();
   assert.equal(curves.length, 1);
   const [c] = curves, at = (rows: number) => c.points.find((p) => p.rows === rows)!;
   near(c.step_ns, MS);
@@ -203,6 +203,11 @@ Deno.test("sweep of rounds: scripted times come out as costs", async () => {
   assert.deepEqual(at(1).commit_ns, [5000, 5000, 5000]);
   assert.equal(at(24).commit_ns, null);
   near(at(4).draft_ns, 300_000);
+  // A round beside the 900 us of its records.
+  assert.deepEqual([at(1).host_ns, at(4).host_ns, at(24).host_ns], [100_000, 850_000, null]);
+  // Rounds that keep drafts are as many as asked for, those that measure V(T) more.
+  const { repetitions } = report.spec, { ns } = row("verify4@d0").rounds!;
+  assert.deepEqual(ns.map((all) => all.length), [25, repetitions, repetitions]);
   assert.equal(at(8).distinct_experts, 64);
   assert.equal(c.crossover_rows, 2);
   near(at(2).breakeven, (1.25 + 0.1 - 1) / (1 - 0.001), "one draft", 1e-6);

@@ -50,6 +50,26 @@ for (const [kind, json] of [["dense", smallDense()], ["moe", smallMoe()]] as con
   });
 }
 
+Deno.test("synthetic: a device writes the files that are written without one", async () => {
+  await withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/config.json`, JSON.stringify(smallMoe()));
+    const model = await syntheticModel(folder, { seed: 5, bits: 8 }, {});
+    using device = openDevice({ kind: "cpu", threads: 2 });
+    await writeCheckpoint(`${folder}/without`, model, { shardBytes: 50_000 });
+    await writeCheckpoint(`${folder}/with`, model, { device, shardBytes: 50_000 });
+    const names = [...Deno.readDirSync(`${folder}/without`)].map(({ name }) => name);
+    assert(names.length > 8);
+    assert.equal([...Deno.readDirSync(`${folder}/with`)].length, names.length);
+    for (const name of names) {
+      const [one, other] = ["without", "with"].map((f) =>
+        Deno.readFileSync(`${folder}/${f}/${name}`)
+      );
+      assert.deepEqual(one, other, name);
+    }
+    assert.equal(device.use.now, 0);
+  });
+});
+
 Deno.test("synthetic: fewer layers, experts and ids; every alias has a size", async () => {
   for (const alias of Object.keys(SIZE_OF_ALIAS)) {
     const full = await syntheticModel(alias, {}, {});

@@ -74,11 +74,20 @@ export async function checkLayers(session: Session, golden: Golden): Promise<voi
   for (let layer = 0; layer < c.layers; layer++) checkStates(session, golden, layer, n);
 }
 
+/** One layer of a state tensor of all recurrent ones. */
+function stateOf(session: Session, kind: "gdn" | "conv", layer: number, elements: number) {
+  const { layerKinds } = session.model.config;
+  const recurrent = layerKinds.flatMap((kind, i) => kind === "gdn" ? [i] : []);
+  const all = session.readState(`${kind}.states`, recurrent.length * elements);
+  const at = recurrent.indexOf(layer);
+  return all.subarray(at * elements, (at + 1) * elements);
+}
+
 /** Recurrent and convolution state, or keys and values, of one layer after the prompt. */
 function checkStates(session: Session, golden: Golden, layer: number, n: number): void {
   const c = session.model.config, p = `long.layers.${layer}.`;
   if (c.layerKinds[layer] === "gdn") {
-    const d = c.gdnHeadDim, got = session.readState(`gdn.${layer}`, c.vHeads * d * d);
+    const d = c.gdnHeadDim, got = stateOf(session, "gdn", layer, c.vHeads * d * d);
     const want = floats(golden, p + "state");
     // Ours lies [head][v][k], the golden one [head][k][v].
     const turned = want.map((_, i) => {
@@ -87,7 +96,7 @@ function checkStates(session: Session, golden: Golden, layer: number, n: number)
     });
     assertClose(got, turned, BOUND, `${p}state`);
     const channels = want.length && golden.get(p + "conv_state")!.shape[0];
-    const conv = session.readState(`conv.${layer}`, 3 * channels);
+    const conv = stateOf(session, "conv", layer, 3 * channels);
     const wantConv = floats(golden, p + "conv_state");
     const byTap = conv.map((_, i) => wantConv[(i % channels) * 3 + Math.floor(i / channels)]);
     assertClose(conv, byTap, BOUND, `${p}conv_state`);

@@ -113,14 +113,13 @@ const SHAPES: Readonly<Record<string, Shapes>> = {
 
   conv_silu: { sizes: gdn({ rows: 5 }) },
   conv_verify: { sizes: gdn({ rows: 5 }) },
-  conv_commit: { sizes: gdn({ rows: 5, committed: 3 }) },
   gdn_gates: { sizes: gdn({ rows: 2 }) },
   gdn_qk_norm: { sizes: gdn({ rows: 2 }) },
   gdn_prepare: { sizes: gdn({ rows: 2 }) },
   gdn_step: { sizes: gdn({ rows: 2 }) },
   gdn_step_norm: { sizes: gdn({ rows: 2 }) },
   gdn_verify: { sizes: gdn({ rows: 2 }) },
-  gdn_commit: { sizes: gdn({ rows: 4, committed: 3 }) },
+  gdn_commit: { sizes: gdn({ layers: 1, rows: 4, committed: 3 }) },
   gdn_chunk: { sizes: gdn({ rows: 40 }) },
   gated_rms_norm: { sizes: gdn({ rows: 2 }) },
 

@@ -9,16 +9,21 @@ export interface Call {
 
 /** Runs `body` and gives each call into the device that it made. */
 export async function callsOf(body: () => Promise<unknown>): Promise<Call[]> {
-  const real = LoadedTape.prototype.playAsync, calls: Call[] = [];
+  const { play, playAsync } = LoadedTape.prototype, calls: Call[] = [];
+  LoadedTape.prototype.play = function (times = 1) {
+    const played = play.call(this, times);
+    calls.push({ times, played });
+    return played;
+  };
   LoadedTape.prototype.playAsync = async function (times) {
-    const played = await real.call(this, times);
+    const played = await playAsync.call(this, times);
     calls.push({ times, played });
     return played;
   };
   try {
     await body();
   } finally {
-    LoadedTape.prototype.playAsync = real;
+    Object.assign(LoadedTape.prototype, { play, playAsync });
   }
   return calls;
 }

@@ -158,7 +158,7 @@ Deno.test("a copy that runs out of memory leaves nothing behind", async () => {
     const { rounds, model } = r.pair, { device } = model;
     using snapshot = rounds.snapshot();
     const before = device.use.now, real = device.alloc.bind(device);
-    let left = 2;
+    let left = 1;
     device.alloc = (bytes) => {
       if (left-- === 0) throw new NativeError("out of memory", STATUS.device, null, 0);
       return real(bytes);
@@ -177,15 +177,20 @@ Deno.test("a copy that runs out of memory leaves nothing behind", async () => {
 
 /** The next call into the device fails: before it did anything, or when all was done. */
 async function failing(when: "before" | "after", body: () => Promise<unknown>): Promise<void> {
-  const real = LoadedTape.prototype.playAsync;
+  const { play, playAsync } = LoadedTape.prototype;
+  const lost = () => new NativeError("The device was lost", STATUS.device, null, 0);
+  LoadedTape.prototype.play = function (times) {
+    if (when === "after") play.call(this, times);
+    throw lost();
+  };
   LoadedTape.prototype.playAsync = async function (times) {
-    if (when === "after") await real.call(this, times);
-    throw new NativeError("The device was lost", STATUS.device, null, 0);
+    if (when === "after") await playAsync.call(this, times);
+    throw lost();
   };
   try {
     await assert.rejects(body, NativeError);
   } finally {
-    LoadedTape.prototype.playAsync = real;
+    Object.assign(LoadedTape.prototype, { play, playAsync });
   }
 }
 

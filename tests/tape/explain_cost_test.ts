@@ -53,8 +53,8 @@ Deno.test("cost: names decide what state is", () => {
   const t = new Tape();
   const part = (name: string) => partOf(t.slots[t.state(name, "f32", [1]).slots[0]]);
   assert.equal(part("kv.k.3"), "kv");
-  assert.equal(part("gdn.0"), "recurrent");
-  assert.equal(part("conv.0"), "recurrent");
+  assert.equal(part("gdn.states"), "recurrent");
+  assert.equal(part("conv.states"), "recurrent");
   assert.equal(part("step"), "control");
   assert.equal(partOf(t.slots[t.weight("w", "f32", [1]).slots[0]]), "weights");
   assert.equal(partOf(t.slots[t.scratch("s", "f32", [1]).slots[0]]), "scratch");

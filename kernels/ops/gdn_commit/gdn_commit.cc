@@ -1,21 +1,28 @@
-// gdnState as gdn_step leaves it after the first min(step.committed, rows) rows; what they read is not kept.
+// convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first n = min(step.committed, rows) rows of
+// layer l. A task takes a tile of one head of one layer, and a tile of its channels where there are as many.
+#include "kernels/shared/conv.h"
 #include "kernels/shared/gdn_rows.h"
 #include "native/cpu/kernel.h"
 
 namespace LW_CPU_NAMESPACE {
 
 LW_CPU_KERNEL(gdn_commit) {
-	const auto& args = *static_cast<const gdn_commit_args*>(args_);
+	const auto& a = *static_cast<const gdn_commit_args*>(args_);
 	const auto at = [&](int slot) { return static_cast<float*>(slots[slot]); };
 	const uint32_t committed = static_cast<const uint32_t*>(slots[gdn_commit_slot::step])[LW_STEP_COMMITTED];
-	const gdn_layout a{at(gdn_commit_slot::qk), at(gdn_commit_slot::conv), at(gdn_commit_slot::g), at(gdn_commit_slot::beta), at(gdn_commit_slot::gdn_state), nullptr,
-	                   args.rows, args.k_heads, args.v_heads, args.head_dim, args.channels, args.head_map};
-	const uint32_t rows = committed < a.rows ? committed : a.rows, tiles = a.dim / GDN_TILE;
-	float* read = static_cast<float*>(scratch);
-	for (uint32_t task = begin; task < end; task++) {
-		const uint32_t h = task / tiles, v0 = task % tiles * GDN_TILE;
-		if (h >= a.v_heads) break;
-		gdn_tile(a, h, v0, a.state_row(h, v0), rows, [&](uint32_t) { return read; });
+	const uint32_t n = committed < a.rows ? committed : a.rows, tiles = a.head_dim / GDN_TILE, tasks = a.v_heads * tiles;
+	float* read = static_cast<float*>(scratch);  // what the rows read is not kept
+	for (uint32_t task = begin; task < end && task / tasks < a.layers; task++) {
+		const size_t layer = task / tasks, first = layer * a.rows;
+		const uint32_t mine = task % tasks, h = mine / tiles, v0 = mine % tiles * GDN_TILE;
+		const gdn_layout rows{at(gdn_commit_slot::qk) + first * 2 * a.k_heads * a.head_dim, at(gdn_commit_slot::conv) + first * a.channels,
+		                      at(gdn_commit_slot::g) + first * a.v_heads, at(gdn_commit_slot::beta) + first * a.v_heads,
+		                      at(gdn_commit_slot::gdn_state) + layer * a.v_heads * a.head_dim * a.head_dim, nullptr,
+		                      a.rows, a.k_heads, a.v_heads, a.head_dim, a.channels, a.head_map};
+		gdn_tile(rows, h, v0, rows.state_row(h, v0), n, [&](uint32_t) { return read; });
+		const float* proj = at(gdn_commit_slot::proj) + first * a.proj_stride;
+		float* past = at(gdn_commit_slot::conv_state) + layer * PAST * a.channels;
+		for (size_t tile = mine; tile * CONV_TILE < a.channels; tile += tasks) ConvTile(past, proj, a.channels, a.proj_stride, tile).keep(past + tile * CONV_TILE, n);
 	}
 }
 

@@ -1,6 +1,8 @@
-// gdnState as gdn_step leaves it after the first n = min(step.committed, rows) rows; n = 0 leaves it untouched.
-// A threadgroup does 16 v rows of one head through these rows (kernels/shared/metal/gdn_rows.h), without the products
-// with q. No threadgroup memory.
+// convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first n = min(step.committed, rows) rows of
+// layer l; n = 0 leaves them untouched. A threadgroup does 16 v rows of one head of one layer through these rows
+// (kernels/shared/metal/gdn_rows.h), without the products with q, and the layer's threads share its channels. No
+// threadgroup memory. past is 3.
+#include "kernels/shared/metal/conv.h"
 #include "kernels/shared/metal/gdn_rows.h"
 
 template <uint PARTS>
@@ -14,22 +16,34 @@ inline void commit_rows(const thread GdnInputs& in, device float* state, const c
 }
 
 [[kernel, max_total_threads_per_threadgroup(LW_THREADS_gdn_commit)]]
-void gdn_commit(device const float* qk [[buffer(0)]],
-                device const float* conv [[buffer(1)]],
-                device const float* g [[buffer(2)]],
-                device const float* beta [[buffer(3)]],
-                device const uint* step [[buffer(4)]],
-                device float* gdn_state [[buffer(5)]],
+void gdn_commit(device const float* proj [[buffer(0)]],
+                device const float* qk [[buffer(1)]],
+                device const float* conv [[buffer(2)]],
+                device const float* g [[buffer(3)]],
+                device const float* beta [[buffer(4)]],
+                device const uint* step [[buffer(5)]],
+                device float* conv_state [[buffer(6)]],
+                device float* gdn_state [[buffer(7)]],
                 constant gdn_commit_args& a [[buffer(24)]],
                 uint3 tg [[threadgroup_position_in_grid]],
                 uint lane [[thread_index_in_simdgroup]],
                 uint sg [[simdgroup_index_in_threadgroup]]) {
-	const uint h = tg.y, rows = min(step[LW_STEP_COMMITTED], a.rows);
-	if (h >= a.v_heads || tg.x >= a.head_dim / GDN_ROWS_OF_GROUP || rows == 0) return;
+	const uint h = tg.y, layer = tg.z, tiles = a.head_dim / GDN_ROWS_OF_GROUP;
+	const uint rows = min(step[LW_STEP_COMMITTED], a.rows);
+	if (layer >= a.layers || h >= a.v_heads || tg.x >= tiles || rows == 0) return;
+	const size_t first = size_t(layer) * a.rows;
+
+	device float* past = conv_state + size_t(layer) * PAST * a.channels;
+	for (uint c = (h * tiles + tg.x) * LW_THREADS_gdn_commit + sg * SIMD + lane; c < a.channels;
+	     c += a.v_heads * tiles * LW_THREADS_gdn_commit)
+		keep_past(proj + first * a.proj_stride, past, a, c, rows);
+
 	const uint v0 = tg.x * GDN_ROWS_OF_GROUP + sg * QUAD;
-	const GdnInputs in = {qk, conv, g, beta};
+	const GdnInputs in = {qk + first * gdn_qk_stride(a), conv + first * a.channels, g + first * a.v_heads,
+	                      beta + first * a.v_heads};
+	device float* state = gdn_state + gdn_state_at(a, layer * a.v_heads, 0);
 	if (a.head_dim <= GDN_KEYS)
-		commit_rows<1>(in, gdn_state, a, rows, h, v0, lane);
+		commit_rows<1>(in, state, a, rows, h, v0, lane);
 	else
-		commit_rows<2>(in, gdn_state, a, rows, h, v0, lane);
+		commit_rows<2>(in, state, a, rows, h, v0, lane);
 }

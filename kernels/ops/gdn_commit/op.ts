@@ -1,82 +1,96 @@
-import { defineOp } from "../../define.ts";
+import { defineOp, type Fill, type TensorSpecs } from "../../define.ts";
 import {
   GDN_CONSTRAINTS,
   GDN_FILL,
   GDN_PARAMS,
-  GDN_TENSORS,
   GDN_TOUCHED,
   gdnRecurrence,
 } from "../../shared/gdn.ts";
-import { fillCommitted } from "../../shared/rounds.ts";
+import { fillCommitted, layerOf } from "../../shared/rounds.ts";
 import { STEP, STEP_WORDS } from "../../step.ts";
 
-const { o: _, ...INPUTS } = GDN_TENSORS;
+const ROWS = {
+  proj: { axes: ["layers", "rows", "projStride"], dtypes: ["f32"], role: "in" },
+  qk: { axes: ["layers", "rows", "two", "kHeads", "headDim"], dtypes: ["f32"], role: "in" },
+  conv: { axes: ["layers", "rows", "channels"], dtypes: ["f32"], role: "in" },
+  g: { axes: ["layers", "rows", "vHeads"], dtypes: ["f32"], role: "in" },
+  beta: { axes: ["layers", "rows", "vHeads"], dtypes: ["f32"], role: "in" },
+} as const satisfies TensorSpecs;
+const STATES = {
+  convState: { axes: ["layers", "past", "channels"], dtypes: ["f32"], role: "inout" },
+  gdnState: { axes: ["layers", "vHeads", "headDim", "headDim"], dtypes: ["f32"], role: "inout" },
+} as const satisfies TensorSpecs;
+
+const allLayers = (fill: Fill): Fill => (s, random) =>
+  fill({ ...s, rows: s.layers * s.rows }, random);
 
 export const gdnCommit = defineOp({
   name: "gdn_commit",
   doc:
-    "gdnState as gdn_step leaves it after the first min(step.committed, rows) rows, bit by bit: the accepted rows of a round",
-  tensors: {
-    qk: INPUTS.qk,
-    conv: INPUTS.conv,
-    g: INPUTS.g,
-    beta: INPUTS.beta,
-    step: { axes: ["stepWords"], dtypes: ["u32"], role: "in" },
-    gdnState: INPUTS.gdnState,
-  },
+    "convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round",
+  tensors: { ...ROWS, step: { axes: ["stepWords"], dtypes: ["u32"], role: "in" }, ...STATES },
   params: GDN_PARAMS,
   constraints: [
     ...GDN_CONSTRAINTS,
+    { axis: "past", oneOf: [3] },
+    { sum: ["channels"], atMost: "projStride" },
     { axis: "rows", max: 16 },
     { axis: "stepWords", min: STEP_WORDS },
   ],
-  tasks: (s) => s.vHeads * (s.headDim / 16),
-  simt: { threads: 128, groups: (s) => [s.headDim / 16, s.vHeads, 1] },
+  tasks: (s) => s.layers * s.vHeads * (s.headDim / 16),
+  simt: { threads: 128, groups: (s) => [s.headDim / 16, s.vHeads, s.layers] },
   reference: (t, p, s) => {
-    const rows = Math.min(t.step[STEP.committed], s.rows);
-    const o = new Float64Array(s.rows * s.vHeads * s.headDim);
-    gdnRecurrence({ ...t, o }, p, { ...s, rows });
+    const { layers, rows, projStride, channels, past } = s;
+    const n = Math.min(t.step[STEP.committed], rows);
+    const o = new Float64Array(rows * s.vHeads * s.headDim);
+    for (let l = 0; l < layers; l++) {
+      const of = (all: Float64Array) => layerOf(all, l, layers);
+      const [qk, conv, g, beta, gdnState] = [t.qk, t.conv, t.g, t.beta, t.gdnState].map(of);
+      gdnRecurrence({ qk, conv, g, beta, gdnState, o }, p, { ...s, rows: n });
+      const [proj, convState] = [t.proj, t.convState].map(of);
+      for (let i = 0; i < past; i++) {
+        for (let c = 0; c < channels; c++) {
+          const at = n + i;
+          convState[i * channels + c] = at < past
+            ? convState[at * channels + c]
+            : proj[(at - past) * projStride + c];
+        }
+      }
+    }
   },
   tolerance: { f32: { rel: 2e-6, ofRms: 3e-6 } },
+  // layers, rows, kHeads, headDim, channels, vHeads, headMap, projStride, committed
   cases: [
-    { rows: 1, two: 2, kHeads: 1, headDim: 16, channels: 48, vHeads: 1, headMap: 0, committed: 1 },
-    { rows: 3, two: 2, kHeads: 2, headDim: 48, channels: 400, vHeads: 4, headMap: 1, committed: 2 },
-    {
-      rows: 2,
-      two: 2,
-      kHeads: 2,
-      headDim: 256,
-      channels: 2560,
-      vHeads: 6,
-      headMap: 0,
-      committed: 0,
-    },
-    {
-      rows: 4,
-      two: 2,
-      kHeads: 16,
-      headDim: 128,
-      channels: 8192,
-      vHeads: 32,
-      headMap: 0,
-      committed: 3,
-    },
-    {
-      rows: 16,
-      two: 2,
-      kHeads: 2,
-      headDim: 128,
-      channels: 1024,
-      vHeads: 4,
-      headMap: 1,
-      committed: 11,
-    },
-    { rows: 5, two: 2, kHeads: 2, headDim: 32, channels: 200, vHeads: 2, headMap: 0, committed: 9 },
-  ].map((s) => ({ ...s, stepWords: STEP_WORDS })),
+    [1, 1, 1, 16, 48, 1, 0, 48, 1],
+    [3, 3, 2, 48, 401, 4, 1, 612, 2],
+    [2, 2, 2, 256, 2560, 6, 0, 2600, 0],
+    [1, 4, 16, 128, 8192, 32, 0, 12352, 3],
+    [2, 16, 2, 128, 1024, 4, 1, 1544, 11],
+    [3, 5, 2, 32, 200, 2, 0, 271, 9],
+  ].map(([layers, rows, kHeads, headDim, channels, vHeads, headMap, projStride, committed]) => ({
+    layers,
+    rows,
+    two: 2,
+    kHeads,
+    headDim,
+    channels,
+    vHeads,
+    headMap,
+    projStride,
+    past: 3,
+    committed,
+    stepWords: STEP_WORDS,
+  })),
   fill: {
-    ...GDN_FILL,
+    qk: allLayers(GDN_FILL.qk),
+    g: allLayers(GDN_FILL.g),
+    beta: allLayers(GDN_FILL.beta),
     step: fillCommitted,
   },
-  flops: (s) => 7 * s.rows * s.vHeads * s.headDim ** 2,
-  touched: { ...GDN_TOUCHED, step: () => 1 },
+  flops: (s) => 7 * s.layers * s.rows * s.vHeads * s.headDim ** 2,
+  touched: {
+    proj: (s) => s.layers * s.past * s.channels,
+    conv: (s, at) => s.layers * GDN_TOUCHED.conv(s, at),
+    step: () => 1,
+  },
 });

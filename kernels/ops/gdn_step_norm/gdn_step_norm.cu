@@ -24,11 +24,6 @@ __device__ __forceinline__ float sums_of_four(float v0, float v1, float v2, floa
 	sum = __fadd_rn(sum, across(sum, 8));
 	return __fadd_rn(sum, across(sum, 16));
 }
-__device__ __forceinline__ float dot(float4 a, float4 b) {
-	return __fmaf_rn(a.w, b.w, __fmaf_rn(a.z, b.z, __fmaf_rn(a.y, b.y, __fmaf_rn(a.x, b.x, 0.0f))));
-}
-// decay * s + d * k
-__device__ __forceinline__ float updated(float s, float decay, float d, float k) { return __fmaf_rn(d, k, __fmul_rn(decay, s)); }
 
 // What a row needs of its own.
 struct Inputs {
@@ -77,7 +72,7 @@ step_norm(const float* qk, const float* conv, const float* g, const float* beta,
 #pragma unroll
 		for (uint32_t i = 0; i < QUAD; i++) {
 			const float di = __shfl_sync(~0u, d, i);
-			s[i] = {updated(s[i].x, decay, di, in.k.x), updated(s[i].y, decay, di, in.k.y), updated(s[i].z, decay, di, in.k.z), updated(s[i].w, decay, di, in.k.w)};
+			s[i] = updated(s[i], decay, di, in.k);
 		}
 		in = after;
 	}
