@@ -54,12 +54,11 @@ import { stepPlace } from "./ops/step_place/op.ts";
 import { attnTree } from "./ops/attn_tree/op.ts";
 import { normGemv } from "./ops/norm_gemv/op.ts";
 import { selectTopk } from "./ops/select_topk/op.ts";
-import { gdnPrepare } from "./ops/gdn_prepare/op.ts";
-import { gdnStepNorm } from "./ops/gdn_step_norm/op.ts";
 import { attnMergeGate } from "./ops/attn_merge_gate/op.ts";
 import { gemvAdd } from "./ops/gemv_add/op.ts";
 import { moeRouteGateUp } from "./ops/moe_route_gate_up/op.ts";
 import { moeDownAdd } from "./ops/moe_down_add/op.ts";
+import { gdnDecode } from "./ops/gdn_decode/op.ts";
 
 export const OPS: readonly Op[] = [
   rmsNorm as unknown as Op,
@@ -116,10 +115,9 @@ export const OPS: readonly Op[] = [
   attnTree as unknown as Op,
   normGemv as unknown as Op,
   selectTopk as unknown as Op,
-  gdnPrepare as unknown as Op,
-  gdnStepNorm as unknown as Op,
   attnMergeGate as unknown as Op,
   gemvAdd as unknown as Op,
   moeRouteGateUp as unknown as Op,
   moeDownAdd as unknown as Op,
+  gdnDecode as unknown as Op,
 ];

@@ -13,11 +13,10 @@ import { convSilu } from "../ops/conv_silu/op.ts";
 import { convVerify } from "../ops/conv_verify/op.ts";
 import { gatedRmsNorm } from "../ops/gated_rms_norm/op.ts";
 import { gdnChunk } from "../ops/gdn_chunk/op.ts";
+import { gdnDecode } from "../ops/gdn_decode/op.ts";
 import { gdnGates } from "../ops/gdn_gates/op.ts";
-import { gdnPrepare } from "../ops/gdn_prepare/op.ts";
 import { gdnQkNorm } from "../ops/gdn_qk_norm/op.ts";
 import { gdnStep } from "../ops/gdn_step/op.ts";
-import { gdnStepNorm } from "../ops/gdn_step_norm/op.ts";
 import { gdnVerify } from "../ops/gdn_verify/op.ts";
 import { qkNormRopeAppend } from "../ops/qk_norm_rope_append/op.ts";
 import { ATTN_BLOCK } from "../step.ts";
@@ -93,35 +92,32 @@ export function recordGdn(
   const { c, s, tape } = f;
   const p = `layers.${layer}.gdn.`, d = c.gdnHeadDim;
   const channels = (2 * c.kHeads + c.vHeads) * d;
-  const round = s.output === "round", fused = f.fused && !round;
+  const round = s.output === "round";
   const rowsOf = (name: string, ...shape: number[]) =>
     recurrent.rows(name, layer, [s.rows, ...shape]);
-  const bCol = channels + c.vHeads * d, aCol = bCol + c.vHeads;
+  const zCol = channels, bCol = zCol + c.vHeads * d, aCol = bCol + c.vHeads;
   const proj = rowsOf("proj", aCol + c.vHeads);
   projectInto(a, [p + "qkv", p + "z", p + "b", p + "a"], proj);
-  const conv = rowsOf("conv", channels), qk = rowsOf("qk", 2, c.kHeads, d);
-  const beta = rowsOf("beta", c.vHeads), g = rowsOf("g", c.vHeads);
   const convState = recurrent.state("conv", layer, [c.convTaps - 1, channels]);
   const gdnState = recurrent.state("gdn", layer, [c.vHeads, d, d]);
   const convolved = { proj, w: f.weight(p + "conv"), convState };
-  const gated = { proj, negA: f.weight(p + "negA"), dtBias: f.weight(p + "dtBias"), beta, g };
-  const eps = 1e-6;
-  if (fused) tape.emit(gdnPrepare, { ...convolved, ...gated, conv, qk }, { bCol, aCol, eps });
-  else {
+  const gated = { proj, negA: f.weight(p + "negA"), dtBias: f.weight(p + "dtBias") };
+  const wNorm = f.weight(p + "norm"), y = f.scratch("gated", [s.rows, c.vHeads, d]);
+  const { headMap, kHeads, normEps: eps } = c, qkEps = 1e-6;
+  if (f.fused && !round) {
+    const params = { kHeads, headMap, bCol, aCol, zCol, eps, qkEps };
+    tape.emit(gdnDecode, { ...convolved, ...gated, gdnState, wNorm, y }, params);
+  } else {
+    const conv = rowsOf("conv", channels), qk = rowsOf("qk", 2, kHeads, d);
+    const beta = rowsOf("beta", c.vHeads), g = rowsOf("g", c.vHeads);
     if (round) tape.emit(convVerify, { ...convolved, y: conv }, {});
     else tape.emit(convSilu, { ...convolved, y: conv }, {});
-    tape.emit(gdnGates, gated, { bCol, aCol });
-    tape.emit(gdnQkNorm, { conv, qk }, { eps });
-  }
-  const rows = { qk, conv, g, beta, gdnState }, { headMap } = c;
-  const y = f.scratch("gated", [s.rows, c.vHeads, d]);
-  const normed = { proj, w: f.weight(p + "norm"), y }, norm = { zCol: channels, eps: c.normEps };
-  if (fused) tape.emit(gdnStepNorm, { ...rows, ...normed }, { headMap, ...norm });
-  else {
-    const o = f.scratch("o", [s.rows, c.vHeads, d]);
-    if (round) tape.emit(gdnVerify, { ...rows, o }, { headMap });
-    else tape.emit(s.rows > ROWS_MAX ? gdnChunk : gdnStep, { ...rows, o }, { headMap });
-    tape.emit(gatedRmsNorm, { o, ...normed }, norm);
+    tape.emit(gdnGates, { ...gated, beta, g }, { bCol, aCol });
+    tape.emit(gdnQkNorm, { conv, qk }, { eps: qkEps });
+    const rows = { qk, conv, g, beta, gdnState, o: f.scratch("o", [s.rows, c.vHeads, d]) };
+    if (round) tape.emit(gdnVerify, rows, { headMap });
+    else tape.emit(s.rows > ROWS_MAX ? gdnChunk : gdnStep, rows, { headMap });
+    tape.emit(gatedRmsNorm, { o: rows.o, proj, w: wNorm, y }, { zCol, eps });
   }
   const flat = tape.view(y, 0, [s.rows, c.vHeads * d]);
   stream.addProduct(new Activations(f, flat), p + "out");

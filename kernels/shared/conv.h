@@ -44,13 +44,13 @@ struct ConvTile {
 	    : ConvTile(state_, proj_, channels_, stride, tile * CONV_TILE, channels_ - tile * CONV_TILE < CONV_TILE ? channels_ - tile * CONV_TILE : CONV_TILE) {}
 	const float* row(size_t i) const { return i < PAST ? state + i * channels : proj + (i - PAST) * proj_stride; }
 
-	// y[t,c] = silu(sum_j w[c,j] * u[t+j,c]); w and y begin at this tile.
-	void convolve_rows(const float* w, float* y, uint32_t rows) const {
+	// y[t,c] = silu(sum_j w[c,j] * u[t+j,c]); w and y begin at this tile, and rows of y are y_stride apart.
+	void convolve_rows(const float* w, float* y, size_t y_stride, uint32_t rows) const {
 		float taps[TAPS][CONV_TILE] = {};
 		split_taps(taps, w, n);
 		for (size_t t = 0; t < rows; t++) {
 			const float *u0 = row(t), *u1 = row(t + 1), *u2 = row(t + 2), *u3 = row(t + 3);
-			float* out = y + t * channels;
+			float* out = y + t * y_stride;
 			uint32_t c = 0;
 			for (; c + LANES <= n; c += LANES) store(out + c, convolve(taps, c, load(u0 + c), load(u1 + c), load(u2 + c), load(u3 + c)));
 			if (c < n) {

@@ -16,12 +16,15 @@ export const GDN_TENSORS = {
 /** headMap 0: the key head of value head h is h / (vHeads/kHeads); 1: it is h % kHeads. */
 export const GDN_PARAMS = { headMap: "u32" } as const;
 
-export const GDN_CONSTRAINTS: readonly Constraint[] = [
-  { axis: "two", oneOf: [2] },
+export const GDN_HEADS: readonly Constraint[] = [
   { axis: "headDim", multipleOf: 16 },
   { axis: "headDim", max: 256 },
   { axis: "headMap", max: 1 },
   { axis: "vHeads", multipleOf: "kHeads" },
+];
+export const GDN_CONSTRAINTS: readonly Constraint[] = [
+  { axis: "two", oneOf: [2] },
+  ...GDN_HEADS,
   { sum: [[2, "kHeads", "headDim"], ["vHeads", "headDim"]], atMost: "channels" },
 ];
 

@@ -601,38 +601,6 @@ struct select_topk_args {
 };
 constant constexpr uint LW_THREADS_select_topk = 256;
 
-// conv_silu, gdn_gates and gdn_qk_norm of the same rows, bit by bit: what gdn_step takes from proj and convState; rows <= 16
-struct gdn_prepare_args {
-	uint rows;
-	uint proj_stride;
-	uint channels;
-	uint taps;
-	uint past;
-	uint v_heads;
-	uint two;
-	uint k_heads;
-	uint head_dim;
-	uint b_col;
-	uint a_col;
-	float eps;
-};
-constant constexpr uint LW_THREADS_gdn_prepare = 64;
-
-// gdn_step and gated_rms_norm of its o, bit by bit, which is not kept: y[r,h,d] = o[r,h,d] / sqrt(mean_d(o[r,h,d]^2) + eps) * w[d] * silu(proj[r, zCol + h*headDim + d]); rows <= 16
-struct gdn_step_norm_args {
-	uint rows;
-	uint two;
-	uint k_heads;
-	uint head_dim;
-	uint channels;
-	uint v_heads;
-	uint proj_stride;
-	uint head_map;
-	uint z_col;
-	float eps;
-};
-constant constexpr uint LW_THREADS_gdn_step_norm = 512;
-
 // attn_merge and attn_gate, bit by bit: o[r,h,d] = (o of attn_merge) * sigmoid(qkv[r, h * 2 * headDim + headDim + d])
 struct attn_merge_gate_args {
 	uint rows;
@@ -697,3 +665,22 @@ constant constexpr uint LW_THREADS_moe_down_add = 96;
 #else
 #define LW_VARIANTS_moe_down_add(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
 #endif
+
+// conv_silu, gdn_gates, gdn_qk_norm, gdn_step and gated_rms_norm of its o, bit by bit: what a recurrent layer makes of proj between its two products; rows <= 16
+struct gdn_decode_args {
+	uint rows;
+	uint proj_stride;
+	uint channels;
+	uint taps;
+	uint past;
+	uint v_heads;
+	uint head_dim;
+	uint k_heads;
+	uint head_map;
+	uint b_col;
+	uint a_col;
+	uint z_col;
+	float eps;
+	float qk_eps;
+};
+constant constexpr uint LW_THREADS_gdn_decode = 512;

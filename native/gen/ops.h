@@ -733,42 +733,6 @@ namespace select_topk_slot {
 enum { logits, from, ids, values };
 }
 
-// conv_silu, gdn_gates and gdn_qk_norm of the same rows, bit by bit: what gdn_step takes from proj and convState; rows <= 16
-struct gdn_prepare_args {
-	uint32_t rows;
-	uint32_t proj_stride;
-	uint32_t channels;
-	uint32_t taps;
-	uint32_t past;
-	uint32_t v_heads;
-	uint32_t two;
-	uint32_t k_heads;
-	uint32_t head_dim;
-	uint32_t b_col;
-	uint32_t a_col;
-	float eps;
-};
-namespace gdn_prepare_slot {
-enum { proj, w, conv_state, neg_a, dt_bias, conv, qk, beta, g };
-}
-
-// gdn_step and gated_rms_norm of its o, bit by bit, which is not kept: y[r,h,d] = o[r,h,d] / sqrt(mean_d(o[r,h,d]^2) + eps) * w[d] * silu(proj[r, zCol + h*headDim + d]); rows <= 16
-struct gdn_step_norm_args {
-	uint32_t rows;
-	uint32_t two;
-	uint32_t k_heads;
-	uint32_t head_dim;
-	uint32_t channels;
-	uint32_t v_heads;
-	uint32_t proj_stride;
-	uint32_t head_map;
-	uint32_t z_col;
-	float eps;
-};
-namespace gdn_step_norm_slot {
-enum { qk, conv, g, beta, gdn_state, proj, w, y };
-}
-
 // attn_merge and attn_gate, bit by bit: o[r,h,d] = (o of attn_merge) * sigmoid(qkv[r, h * 2 * headDim + headDim + d])
 struct attn_merge_gate_args {
 	uint32_t rows;
@@ -832,3 +796,24 @@ enum { h, ids, weights, logits, down, down_scales, down_biases, shared_down, sha
 }
 // X(variant)
 #define LW_VARIANTS_moe_down_add(X) X(f32) X(f16) X(bf16) X(q4g16_f16) X(q4g16_bf16) X(q4g32_f16) X(q4g32_bf16) X(q4g64_f16) X(q4g64_bf16) X(q4g128_f16) X(q4g128_bf16) X(q8g16_f16) X(q8g16_bf16) X(q8g32_f16) X(q8g32_bf16) X(q8g64_f16) X(q8g64_bf16) X(q8g128_f16) X(q8g128_bf16)
+
+// conv_silu, gdn_gates, gdn_qk_norm, gdn_step and gated_rms_norm of its o, bit by bit: what a recurrent layer makes of proj between its two products; rows <= 16
+struct gdn_decode_args {
+	uint32_t rows;
+	uint32_t proj_stride;
+	uint32_t channels;
+	uint32_t taps;
+	uint32_t past;
+	uint32_t v_heads;
+	uint32_t head_dim;
+	uint32_t k_heads;
+	uint32_t head_map;
+	uint32_t b_col;
+	uint32_t a_col;
+	uint32_t z_col;
+	float eps;
+	float qk_eps;
+};
+namespace gdn_decode_slot {
+enum { proj, w, conv_state, neg_a, dt_bias, gdn_state, w_norm, y };
+}

@@ -14,7 +14,7 @@ function opsOf(model: ForwardModel, more: Partial<ForwardShape> = {}): string[] 
 }
 
 const MIXER = {
-  gdn: ["norm_gemv", "gdn_prepare", "gdn_step_norm", "gemv_add"],
+  gdn: ["norm_gemv", "gdn_decode", "gemv_add"],
   attention: ["norm_gemv", "qk_norm_rope_append", "attn_decode", "attn_gate", "gemv_add"],
   "attention over many blocks": [
     "norm_gemv",
@@ -54,7 +54,7 @@ Deno.test("records: fused=on changes plays of up to 16 rows alone", () => {
 
 Deno.test("records: with 8-bit activations only exact products are joined", () => {
   const ops = opsOf(shapesOf("35B-A3B", { actInt8: true, fused: true }));
-  assert(ops.includes("gdn_step_norm") && ops.includes("gemv_act8"));
+  assert(ops.includes("gdn_decode") && ops.includes("gemv_act8"));
   assert(!ops.some((op) => ["gemv_add", "moe_route_gate_up", "moe_down_add"].includes(op)));
 });
 
@@ -63,7 +63,7 @@ Deno.test("records: a round joins what a step joins, but for the states that it 
   for (const op of ["norm_gemv", "gemv_add", "moe_route_gate_up", "moe_down_add"]) {
     assert(ops.has(op), op);
   }
-  for (const op of ["gdn_prepare", "gdn_step_norm", "rms_norm", "add_rms_norm"]) {
+  for (const op of ["gdn_decode", "rms_norm", "add_rms_norm"]) {
     assert(!ops.has(op), op);
   }
 });

@@ -12,11 +12,10 @@ import { attnMerge } from "../../kernels/ops/attn_merge/op.ts";
 import { attnMergeGate } from "../../kernels/ops/attn_merge_gate/op.ts";
 import { convSilu } from "../../kernels/ops/conv_silu/op.ts";
 import { gatedRmsNorm } from "../../kernels/ops/gated_rms_norm/op.ts";
+import { gdnDecode } from "../../kernels/ops/gdn_decode/op.ts";
 import { gdnGates } from "../../kernels/ops/gdn_gates/op.ts";
-import { gdnPrepare } from "../../kernels/ops/gdn_prepare/op.ts";
 import { gdnQkNorm } from "../../kernels/ops/gdn_qk_norm/op.ts";
 import { gdnStep } from "../../kernels/ops/gdn_step/op.ts";
-import { gdnStepNorm } from "../../kernels/ops/gdn_step_norm/op.ts";
 import { gemv } from "../../kernels/ops/gemv/op.ts";
 import { gemvAdd } from "../../kernels/ops/gemv_add/op.ts";
 import { moeDown } from "../../kernels/ops/moe_down/op.ts";
@@ -69,21 +68,19 @@ function compare<T extends TensorSpecs, P extends ParamSpecs>(
   }
 }
 
-Deno.test("forms: gdn_prepare has the bits of conv_silu, gdn_gates and gdn_qk_norm", () => {
-  compare(gdnPrepare, (tape, t, { bCol, aCol, eps }) => {
-    const { proj, w, convState, negA, dtBias, conv, qk, beta, g } = t;
+Deno.test("forms: gdn_decode has the bits of the records of a recurrent layer", () => {
+  compare(gdnDecode, (tape, t, s) => {
+    const { proj, w, convState, negA, dtBias, gdnState, wNorm, y } = t;
+    const { rows, channels, kHeads, vHeads, headDim, headMap, bCol, aCol, zCol, eps, qkEps } = s;
+    const made = (name: string, ...shape: number[]) => tape.state(name, "f32", shape);
+    const conv = made("conv", rows, channels), qk = made("qk", rows, 2, kHeads, headDim);
+    const beta = made("beta", rows, vHeads), g = made("g", rows, vHeads);
+    const o = made("o", rows, vHeads, headDim);
     tape.emit(convSilu, { proj, w, convState, y: conv }, {});
     tape.emit(gdnGates, { proj, negA, dtBias, beta, g }, { bCol, aCol });
-    tape.emit(gdnQkNorm, { conv, qk }, { eps });
-  });
-});
-
-Deno.test("forms: gdn_step_norm has the bits of gdn_step and gated_rms_norm", () => {
-  compare(gdnStepNorm, (tape, t, { headMap, zCol, eps }) => {
-    const { qk, conv, g, beta, gdnState, proj, w, y } = t;
-    const o = tape.state("o", "f32", y.shape);
+    tape.emit(gdnQkNorm, { conv, qk }, { eps: qkEps });
     tape.emit(gdnStep, { qk, conv, g, beta, gdnState, o }, { headMap });
-    tape.emit(gatedRmsNorm, { o, proj, w, y }, { zCol, eps });
+    tape.emit(gatedRmsNorm, { o, proj, w: wNorm, y }, { zCol, eps });
   });
 });
 

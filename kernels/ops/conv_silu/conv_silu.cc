@@ -13,7 +13,7 @@ LW_CPU_KERNEL(conv_silu) {
 	for (uint32_t task = begin; task < end && size_t(task) * CONV_TILE < a.channels; task++) {
 		const size_t c0 = size_t(task) * CONV_TILE;
 		const ConvTile tile(state, static_cast<const float*>(slots[conv_silu_slot::proj]), a.channels, a.proj_stride, task);
-		tile.convolve_rows(static_cast<const float*>(slots[conv_silu_slot::w]) + c0 * TAPS, static_cast<float*>(slots[conv_silu_slot::y]) + c0, a.rows);
+		tile.convolve_rows(static_cast<const float*>(slots[conv_silu_slot::w]) + c0 * TAPS, static_cast<float*>(slots[conv_silu_slot::y]) + c0, a.channels, a.rows);
 		tile.keep(state + c0, a.rows);
 	}
 }

@@ -31,6 +31,11 @@ __device__ __forceinline__ void arrive_at_cluster() {
 	__syncwarp();
 	asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+// With nothing written but what expect_bytes began, which is seen as it is. Loads under way stay so.
+__device__ __forceinline__ void arrive_relaxed_at_cluster() {
+	__syncwarp();
+	asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ void sync_cluster() {
 	arrive_at_cluster();
@@ -51,12 +56,11 @@ __device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) 
 	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_at(barrier)), "r"(bytes) : "memory");
 }
-__device__ __forceinline__ void send(uint32_t rank, float4* to, uint64_t* barrier, float4 v) {
+__device__ __forceinline__ void send(uint32_t rank, float* to, uint64_t* barrier, float v) {
 	uint32_t there, barrier_there;
 	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_at(to)), "r"(rank));
 	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier_there) : "r"(shared_at(barrier)), "r"(rank));
-	asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
-	             ::"r"(there), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier_there) : "memory");
+	asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(there), "f"(v), "r"(barrier_there) : "memory");
 }
 __device__ __forceinline__ void wait_for_bytes(uint64_t* barrier) {
 	uint32_t done = 0;

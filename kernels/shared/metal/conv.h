@@ -1,4 +1,4 @@
-// The causal depthwise convolution of conv_silu, which conv_verify and gdn_prepare must repeat bit by bit, and what
+// The causal depthwise convolution of conv_silu, which conv_verify and gdn_decode must repeat bit by bit, and what
 // conv_silu and gdn_commit keep of it: u is the 3 rows of convState followed by the first `channels` columns of proj.
 // taps is 4, past is 3.
 #pragma once

@@ -102,6 +102,8 @@ inline float log1p_of_fraction(float u) {
 
 inline float softplus(float x) { return max(x, 0.0f) + log1p_of_fraction(precise::exp(-fabs(x))); }
 
+inline float gdn_log_decay(float a, float neg_a, float dt_bias) { return neg_a * softplus(a + dt_bias); }
+
 // beta[r,h] = sigmoid(proj[r,bCol+h]); g[r,h] = negA[h] * softplus(proj[r,aCol+h] + dtBias[h]); at = r * vHeads + h.
 template <typename ARGS>
 inline void gdn_gates_at(uint at, device const float* proj, device const float* neg_a, device const float* dt_bias,
@@ -110,5 +112,5 @@ inline void gdn_gates_at(uint at, device const float* proj, device const float* 
 	if (r >= a.rows) return;
 	device const float* row = proj + size_t(r) * a.proj_stride;
 	beta[at] = sigmoid(row[a.b_col + h]);
-	g[at] = neg_a[h] * softplus(row[a.a_col + h] + dt_bias[h]);
+	g[at] = gdn_log_decay(row[a.a_col + h], neg_a[h], dt_bias[h]);
 }

@@ -71,6 +71,38 @@ inline void gdn_store(device float* rows, uint n, uint lane, const thread GdnTil
 		}
 }
 
+// One row: S becomes the next S. Where READS says so, lane i gets o of v row i % 4; v is of that v row too.
+template <bool READS, uint PARTS>
+inline float gdn_row(thread GdnTile<PARTS>& tile, const thread float4* q, const thread float4* k, float v, float gate,
+                     float rate, uint lane) {
+	float sk[QUAD];
+	for (uint i = 0; i < QUAD; i++) {
+		sk[i] = 0.0f;
+		for (uint p = 0; p < PARTS; p++) sk[i] = dot_onto(tile.s[i][p], k[p], sk[i]);
+	}
+	const float predicted = sums_of_four(sk[0], sk[1], sk[2], sk[3], lane);
+	const float decay = precise::exp(gate);
+	const float d = rate * fma(-decay, predicted, v);
+	float o = 0.0f;
+	if (READS) {
+		float sq[QUAD];
+		float kq = 0.0f;
+		for (uint p = 0; p < PARTS; p++) kq = dot_onto(k[p], q[p], kq);
+		for (uint i = 0; i < QUAD; i++) {
+			sq[i] = 0.0f;
+			for (uint p = 0; p < PARTS; p++) sq[i] = dot_onto(tile.s[i][p], q[p], sq[i]);
+		}
+		const float read = sums_of_four(sq[0], sq[1], sq[2], sq[3], lane);
+		kq = simd_sum(kq);
+		o = fma(d, kq, decay * read);
+	}
+	for (uint i = 0; i < QUAD; i++) {
+		const float di = simd_shuffle(d, i);
+		for (uint p = 0; p < PARTS; p++) tile.s[i][p] = updated(tile.s[i][p], decay, di, k[p]);
+	}
+	return o;
+}
+
 // v rows v0 .. v0+3 of head h through the first `rows` > 0 rows; o is written where READS says so.
 template <bool READS, uint PARTS, typename ARGS>
 inline void gdn_walk(const thread GdnInputs& in, device float* o, const constant ARGS& a, uint rows, uint h,
@@ -101,30 +133,8 @@ inline void gdn_walk(const thread GdnInputs& in, device float* o, const constant
 		const float v_after = v_of[size_t(next) * a.channels];
 		const float gate_after = in.g[size_t(next) * a.v_heads + h], rate_after = in.beta[size_t(next) * a.v_heads + h];
 
-		float sk[QUAD];
-		for (uint i = 0; i < QUAD; i++) {
-			sk[i] = 0.0f;
-			for (uint p = 0; p < PARTS; p++) sk[i] = dot_onto(tile.s[i][p], k[p], sk[i]);
-		}
-		const float predicted = sums_of_four(sk[0], sk[1], sk[2], sk[3], lane);
-		const float decay = precise::exp(gate);
-		const float d = rate * fma(-decay, predicted, v);
-		if (READS) {
-			float sq[QUAD];
-			float kq = 0.0f;
-			for (uint p = 0; p < PARTS; p++) kq = dot_onto(k[p], q[p], kq);
-			for (uint i = 0; i < QUAD; i++) {
-				sq[i] = 0.0f;
-				for (uint p = 0; p < PARTS; p++) sq[i] = dot_onto(tile.s[i][p], q[p], sq[i]);
-			}
-			const float read = sums_of_four(sq[0], sq[1], sq[2], sq[3], lane);
-			kq = simd_sum(kq);
-			if (lane < QUAD) o[r * gdn_o_stride(a) + gdn_o_at(a, h) + v_row] = fma(d, kq, decay * read);
-		}
-		for (uint i = 0; i < QUAD; i++) {
-			const float di = simd_shuffle(d, i);
-			for (uint p = 0; p < PARTS; p++) tile.s[i][p] = updated(tile.s[i][p], decay, di, k[p]);
-		}
+		const float read = gdn_row<READS, PARTS>(tile, q, k, v, gate, rate, lane);
+		if (READS && lane < QUAD) o[r * gdn_o_stride(a) + gdn_o_at(a, h) + v_row] = read;
 		for (uint p = 0; p < PARTS; p++) {
 			if (READS) q[p] = q_after[p];
 			k[p] = k_after[p];
