@@ -59,6 +59,7 @@ import { gemvAdd } from "./ops/gemv_add/op.ts";
 import { moeRouteGateUp } from "./ops/moe_route_gate_up/op.ts";
 import { moeDownAdd } from "./ops/moe_down_add/op.ts";
 import { gdnDecode } from "./ops/gdn_decode/op.ts";
+import { attnDecodeGate } from "./ops/attn_decode_gate/op.ts";
 
 export const OPS: readonly Op[] = [
   rmsNorm as unknown as Op,
@@ -120,4 +121,5 @@ export const OPS: readonly Op[] = [
   moeRouteGateUp as unknown as Op,
   moeDownAdd as unknown as Op,
   gdnDecode as unknown as Op,
+  attnDecodeGate as unknown as Op,
 ];

@@ -4,6 +4,7 @@
  */
 import type { Tensor } from "../define.ts";
 import { attnDecode } from "../ops/attn_decode/op.ts";
+import { attnDecodeGate } from "../ops/attn_decode_gate/op.ts";
 import { attnGate } from "../ops/attn_gate/op.ts";
 import { attnMerge } from "../ops/attn_merge/op.ts";
 import { attnMergeGate } from "../ops/attn_merge_gate/op.ts";
@@ -77,7 +78,10 @@ function attend(
     tape.emit(attnSplit, { ...keys, step, partial, stats }, { scale });
     if (f.fused) return tape.emit(attnMergeGate, { partial, stats, step, qkv, o }, {});
     tape.emit(attnMerge, { partial, stats, step, o }, {});
-  } else tape.emit(s.rows > ROWS_MAX ? attnPrefill : attnDecode, t, { scale });
+  } else {
+    if (f.fused) return tape.emit(attnDecodeGate, { ...t, qkv }, { scale });
+    tape.emit(s.rows > ROWS_MAX ? attnPrefill : attnDecode, t, { scale });
+  }
   tape.emit(attnGate, { o, qkv }, {});
 }
 

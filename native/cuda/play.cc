@@ -37,6 +37,8 @@ struct cuda_record {
 	void* pointers[LW_SLOTS_MAX];
 	uint32_t words[LW_WORDS_MAX];
 	bool has_words;
+	// By programmatic dependent launch on the record before: that one writes nothing that this one reads before it waits.
+	bool overlaps;
 };
 
 struct cuda_tape : played_tape {
@@ -140,7 +142,7 @@ class cuda_player : public host_player {
 	// The records into the stream, which is being captured.
 	int32_t capture(const cuda_tape& t, unsigned long long* stamps, lw_error* error) {
 		for (uint32_t i = 0; i < t.records.size(); i++)
-			if (const cudaError_t code = launch(t.records[i], stamps ? stamps + 1 + i : nullptr, i > 0 || stamps, plays())) return cuda_failure(code, i, named(t, i).c_str(), error);
+			if (const cudaError_t code = launch(t.records[i], stamps ? stamps + 1 + i : nullptr, t.records[i].overlaps && (i > 0 || stamps), plays())) return cuda_failure(code, i, named(t, i).c_str(), error);
 		return LW_STATUS_OK;
 	}
 
@@ -227,7 +229,22 @@ class cuda_player : public host_player {
 		return LW_STATUS_OK;
 	}
 
-	bool bind(const record& r, const tape& t, cuda_record* out) const {
+	// Whether a record writes into one of those slots of another record that `mask` names as bits.
+	static bool writes_into(const tape& t, const record& writer, const record& reader, uint32_t mask) {
+		const auto overlap = [&](uint32_t a, uint32_t b) {
+			if (a == LW_NO_SLOT || b == LW_NO_SLOT) return false;
+			const slot_range &x = t.slots[a], &y = t.slots[b];
+			return x.memory == y.memory && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+		};
+		for (const tensor_info& x : op_table()[kernel_table()[writer.kernel].op].tensors)
+			for (uint32_t p = 0; x.flags & TENSOR_OUT && p < (x.flags & TENSOR_WEIGHT ? 3u : 1u); p++)
+				for (uint32_t s = 0; s < LW_SLOTS_MAX; s++)
+					if (mask >> s & 1 && overlap(writer.slots[x.slot + p], reader.slots[s])) return true;
+		return false;
+	}
+
+	bool bind(const record& r, const tape& t, const record* before, cuda_record* out) const {
+		out->overlaps = true;
 		for (uint32_t s = 0; s < LW_SLOTS_MAX; s++) {
 			if (r.slots[s] == LW_NO_SLOT) continue;
 			const slot_range& range = t.slots[r.slots[s]];
@@ -245,6 +262,7 @@ class cuda_player : public host_player {
 			out->dynamic_bytes = l.dynamic_bytes;
 			out->n_slots = o->slots;
 			out->has_words = o->args_bytes;
+			out->overlaps = !before || !writes_into(t, *before, r, o->early);
 			return true;
 		}
 		out->function = forms.translated->function;
@@ -341,7 +359,7 @@ public:
 		made->device = device_;
 		for (uint32_t i = 0; i < t->records.size(); i++) {
 			cuda_record r{};
-			if (!bind(t->records[i], *t, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
+			if (!bind(t->records[i], *t, i ? &t->records[i - 1] : nullptr, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
 			if (r.dynamic_bytes > 0)
 				if (int32_t bad = allow_shared(r.function, i, error)) return bad;
 			made->records.push_back(r);

@@ -684,3 +684,21 @@ struct gdn_decode_args {
 	float qk_eps;
 };
 constant constexpr uint LW_THREADS_gdn_decode = 512;
+
+// attn_decode and attn_gate, bit by bit: o[r,h,d] = (o of attn_decode) * sigmoid(qkv[r, h * 2 * headDim + headDim + d])
+struct attn_decode_gate_args {
+	uint rows;
+	uint q_heads;
+	uint head_dim;
+	uint kv_heads;
+	uint ctx;
+	uint step_words;
+	uint qkv_width;
+	float scale;
+};
+constant constexpr uint LW_THREADS_attn_decode_gate = 256;
+#ifdef LW_ONLY_VARIANT
+#define LW_VARIANTS_attn_decode_gate(X) LW_APPLY(X, LW_ONLY_VARIANT)
+#else
+#define LW_VARIANTS_attn_decode_gate(X) X(f32_h64) X(f32_h128) X(f32_h256) X(f32_h512) X(f16_h64) X(f16_h128) X(f16_h256) X(f16_h512) X(bf16_h64) X(bf16_h128) X(bf16_h256) X(bf16_h512) X(q8_h64) X(q8_h128) X(q8_h256) X(q8_h512)
+#endif

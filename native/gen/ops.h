@@ -817,3 +817,20 @@ struct gdn_decode_args {
 namespace gdn_decode_slot {
 enum { proj, w, conv_state, neg_a, dt_bias, gdn_state, w_norm, y };
 }
+
+// attn_decode and attn_gate, bit by bit: o[r,h,d] = (o of attn_decode) * sigmoid(qkv[r, h * 2 * headDim + headDim + d])
+struct attn_decode_gate_args {
+	uint32_t rows;
+	uint32_t q_heads;
+	uint32_t head_dim;
+	uint32_t kv_heads;
+	uint32_t ctx;
+	uint32_t step_words;
+	uint32_t qkv_width;
+	float scale;
+};
+namespace attn_decode_gate_slot {
+enum { q, k_cache, v_cache, step, qkv, o };
+}
+// X(variant)
+#define LW_VARIANTS_attn_decode_gate(X) X(f32_h64) X(f32_h128) X(f32_h256) X(f32_h512) X(f16_h64) X(f16_h128) X(f16_h256) X(f16_h512) X(bf16_h64) X(bf16_h128) X(bf16_h256) X(bf16_h512) X(q8_h64) X(q8_h128) X(q8_h256) X(q8_h512)

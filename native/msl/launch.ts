@@ -109,7 +109,7 @@ export function cudaLaunches(parsed: Parsed): string {
     out += limits(k, i) +
       `extern "C" __global__ void __launch_bounds__(${threadsOf(k)}) k_${i.hostName}(${
         [...parameters, "unsigned long long* stamp"].join(", ")
-      }) { lw_cuda::let_next_begin(); lw_cuda::wait_for_previous(); ` +
+      }) { lw_cuda::wait_for_previous(); ` +
       `${k.name}${called(i)}(${given.join(", ")}); lw_cuda::stamp_end(stamp); }\n` +
       `static lw_cuda::Register register_${i.hostName}("${i.hostName}", (const void*)k_${i.hostName}, ` +
       `${pointers.length}, ${

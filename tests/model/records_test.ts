@@ -15,7 +15,7 @@ function opsOf(model: ForwardModel, more: Partial<ForwardShape> = {}): string[] 
 
 const MIXER = {
   gdn: ["norm_gemv", "gdn_decode", "gemv_add"],
-  attention: ["norm_gemv", "qk_norm_rope_append", "attn_decode", "attn_gate", "gemv_add"],
+  attention: ["norm_gemv", "qk_norm_rope_append", "attn_decode_gate", "gemv_add"],
   "attention over many blocks": [
     "norm_gemv",
     "qk_norm_rope_append",

@@ -73,6 +73,7 @@ const heads = { qHeads: 16, kvHeads: 2, headDim: 256, stepWords: STEP_WORDS, sca
 const chain = { maskStride: 16, tree: 0 };
 const ATTENTION: readonly [string, Sizes][] = [
   ["attn_decode", { ...heads, rows: 2, ctx: 90, pos: 70 }],
+  ["attn_decode_gate", { ...heads, rows: 2, ctx: 90, pos: 70, qkvWidth: 2 * 16 * 256 }],
   ["attn_split", { ...heads, rows: 2, ctx: 300, pos: 270, blocks: 2, stat: 2 }],
   ["attn_prefill", { ...heads, rows: 5, ctx: 90, pos: 70 }],
   ["attn_tree", { ...heads, ...chain, rows: 2, ctx: 90, pos: 70 }],

@@ -7,6 +7,8 @@ import assert from "node:assert/strict";
 import { Tape } from "../../ffi/tape/tape.ts";
 import type { OpSpec, ParamSpecs, Sizes, Tensor, TensorSpecs } from "../../kernels/define.ts";
 import { addRmsNorm } from "../../kernels/ops/add_rms_norm/op.ts";
+import { attnDecode } from "../../kernels/ops/attn_decode/op.ts";
+import { attnDecodeGate } from "../../kernels/ops/attn_decode_gate/op.ts";
 import { attnGate } from "../../kernels/ops/attn_gate/op.ts";
 import { attnMerge } from "../../kernels/ops/attn_merge/op.ts";
 import { attnMergeGate } from "../../kernels/ops/attn_merge_gate/op.ts";
@@ -27,7 +29,7 @@ import { rmsNorm } from "../../kernels/ops/rms_norm/op.ts";
 import { routerTopk } from "../../kernels/ops/router_topk/op.ts";
 import { swiglu } from "../../kernels/ops/swiglu/op.ts";
 import { KERNEL_DEVICES, type Level, LEVELS } from "./devices.ts";
-import { opCase, variantsOf } from "./op_case.ts";
+import { type Dtypes, opCase, variantsOf } from "./op_case.ts";
 import { playStates } from "./play_states.ts";
 import { caseData } from "./record_case.ts";
 import { shapeOf } from "./tensor_data.ts";
@@ -42,10 +44,11 @@ function compare<T extends TensorSpecs, P extends ParamSpecs>(
   joined: OpSpec<T, P>,
   apart: (tape: Tape, t: Tensors, s: Sizes) => void,
   levels: readonly Level[] = [...LEVELS, ...KERNEL_DEVICES],
+  variants: readonly Dtypes[] = variantsOf(joined as never).slice(0, 1),
 ): void {
-  const variant = variantsOf(joined as never)[0];
-  for (const s of joined.cases) {
-    const c = opCase(joined as never, variant, s)!;
+  const cases = variants.flatMap((v) => joined.cases.map((s) => opCase(joined as never, v, s)!));
+  for (const c of cases) {
+    const s = c.sizes;
     const data = caseData(c), tape = new Tape(), given: Record<string, ArrayBufferView> = {};
     const written = Object.keys(joined.tensors).filter((key) => joined.tensors[key].role !== "in");
     const tensorsOf = (form: string) =>
@@ -89,6 +92,15 @@ Deno.test("forms: attn_merge_gate has the bits of attn_merge and attn_gate", () 
     tape.emit(attnMerge, { partial, stats, step, o }, {});
     tape.emit(attnGate, { o, qkv }, {});
   });
+});
+
+Deno.test("forms: attn_decode_gate has the bits of attn_decode and attn_gate", () => {
+  const apart = (tape: Tape, t: Tensors, { scale }: Sizes) => {
+    const { q, kCache, vCache, step, qkv, o } = t;
+    tape.emit(attnDecode, { q, kCache, vCache, step, o }, { scale });
+    tape.emit(attnGate, { o, qkv }, {});
+  };
+  compare(attnDecodeGate, apart, undefined, variantsOf(attnDecodeGate as never));
 });
 
 /** x += delta, by the op that the residual stream takes for it. */

@@ -100,6 +100,7 @@ const SHAPES: Readonly<Record<string, Shapes>> = {
     dtypes: CACHES,
   },
   attn_decode: { sizes: heads({ rows: 2, ctx: 600, pos: 520 }), dtypes: CACHES },
+  attn_decode_gate: { sizes: heads({ rows: 2, ctx: 600, pos: 520 }), dtypes: CACHES },
   attn_split: { sizes: heads(split), dtypes: CACHES },
   attn_merge: { sizes: heads(split) },
   attn_merge_gate: { sizes: heads(split) },

@@ -8,7 +8,6 @@ namespace {
 
 __global__ void LW_CLUSTER_OF(LOGIT_CLUSTER) __launch_bounds__(LOGIT_THREADS)
 argmax(const float* logits, const uint32_t* step, uint32_t* picked, const __grid_constant__ argmax_args a, unsigned long long* stamp) {
-	let_next_begin();
 #if LW_CLUSTERS
 	__shared__ BestShared best_of;
 	LogitRun run;

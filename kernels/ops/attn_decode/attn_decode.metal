@@ -29,7 +29,7 @@ void attn_decode(device const float* q [[buffer(0)]],
 	device const uchar* v = v_cache + row_bytes * a.ctx * kv;
 	const size_t at = (size_t(r) * a.q_heads + group.first) * V::dim;
 	const uint keys = uint(keys_seen(step[LW_STEP_POS], r, a.ctx));
-	attend_keys<V>(NoBias(), q + at, k, v, keys, group.count, a.scale, o + at, query, score, factors, tid, lane, sg);
+	attend_keys<V>(NoBias(), NoGates(), q + at, k, v, keys, group.count, a.scale, o + at, query, score, factors, tid, lane, sg);
 }
 
 #define X(variant) LW_KERNEL(attn_decode__##variant, attn_decode<attn::variant>)

@@ -94,7 +94,6 @@ template <int PIECES, class ISSUE, class TAKE> __device__ __forceinline__ void b
 template <int D>
 __global__ void __launch_bounds__(THREADS, 1) attn_prefill(const float* q, const __half* k_cache, const __half* v_cache, const uint32_t* step, float* o,
                                                            const __grid_constant__ attn_prefill_args a, unsigned long long* stamp) {
-	let_next_begin();
 	constexpr int PIECES = D / TILE;
 	extern __shared__ uint8_t memory[];
 	Shared<D>& m = *reinterpret_cast<Shared<D>*>((reinterpret_cast<uintptr_t>(memory) + SWIZZLE_ALIGNMENT - 1) / SWIZZLE_ALIGNMENT * SWIZZLE_ALIGNMENT);

@@ -43,7 +43,7 @@ void attn_tree(device const float* q [[buffer(0)]],
 	const size_t at = (size_t(r) * a.q_heads + group.first) * V::dim;
 	const uint pos = step[LW_STEP_POS], keys = uint(keys_seen(pos, a.rows - 1, a.ctx));
 	const TreeBias bias = {mask + size_t(r) * a.mask_stride, pos};
-	attend_keys<V>(bias, q + at, k, v, keys, group.count, a.scale, o + at, query, score, factors, tid, lane, sg);
+	attend_keys<V>(bias, NoGates(), q + at, k, v, keys, group.count, a.scale, o + at, query, score, factors, tid, lane, sg);
 }
 
 #define X(variant) LW_KERNEL(attn_tree__##variant, attn_tree<attn::variant>)

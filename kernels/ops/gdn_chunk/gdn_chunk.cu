@@ -180,7 +180,6 @@ __device__ __forceinline__ void weigh(const Stage& s, uint32_t r0, Group& group)
 
 __global__ void __launch_bounds__(THREADS, 1)
 	gdn_chunk(const float* qk, const float* conv, const float* g, const float* beta, float* state, float* o, const __grid_constant__ gdn_chunk_args a, unsigned long long* stamp) {
-	let_next_begin();
 	extern __shared__ uint8_t memory[];
 	Shared& m = *reinterpret_cast<Shared*>(memory);
 	const uint32_t h = blockIdx.y, v0 = blockIdx.x * COLUMNS, lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -103,7 +103,6 @@ __device__ __forceinline__ void keep_past(const gdn_commit_args& a, uint32_t n, 
 
 __global__ void __launch_bounds__(THREADS, RESIDENT) commit(const float* proj, const float* qk, const float* conv, const float* g, const float* beta, const uint32_t* step, float* conv_state,
                                                             float* gdn_state, const __grid_constant__ gdn_commit_args a, unsigned long long* stamp) {
-	let_next_begin();
 	__shared__ Rows rows[2];
 	const uint32_t team = threadIdx.x / TEAM, t = threadIdx.x % TEAM, tiles = a.layers * a.v_heads * TILES;
 	wait_for_previous();

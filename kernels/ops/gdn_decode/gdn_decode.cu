@@ -260,7 +260,7 @@ template <uint32_t HEADS> bool shape(const void* words, const Chip&, Launch* out
 	*out = {{BLOCKS, a.k_heads, 1}, (STEPPING<HEADS> + MAKERS) * WARP, 0};
 	return true;
 }
-#define LW_HEADS(n) RegisterOverride heads_##n("gdn_decode", (const void*)decode<n>, 8, sizeof(gdn_decode_args), shape<n>);
+#define LW_HEADS(n) RegisterOverride heads_##n("gdn_decode", (const void*)decode<n>, 8, sizeof(gdn_decode_args), shape<n>, 1u << gdn_decode_slot::conv_state | 1u << gdn_decode_slot::gdn_state);
 LW_HEADS(1)
 LW_HEADS(2)
 LW_HEADS(3)

@@ -14,7 +14,6 @@ __global__ void __launch_bounds__(GEMM_THREADS, 1)
 	gemm(const float* x, const void* w0, const void* w0_scales, const void* w0_biases, const void* w1, const void* w1_scales, const void* w1_biases, const void* w2,
          const void* w2_scales, const void* w2_biases, const void* w3, const void* w3_scales, const void* w3_biases, float* y, const __grid_constant__ gemm_args a,
          unsigned long long* stamp) {
-	let_next_begin();
 	typedef Gemm<F, TOKENS, TILES> Product;
 	auto& m = gemm_shared<typename Product::Shared>();
 	Product product(m, a.in_dim);

@@ -13,7 +13,6 @@ template <class F, int TOKENS>
 __global__ void __launch_bounds__(GEMM_THREADS, blocks_of(TOKENS))
 	moe_down_gemm(const float* h, const uint32_t* order, const uint32_t* offsets, const void* down, const void* down_scales, const void* down_biases, float* d,
                   const __grid_constant__ moe_down_gemm_args a, unsigned long long* stamp) {
-	let_next_begin();
 	typedef Gemm<F, TOKENS, 2> Product;
 	auto& m = gemm_shared<typename Product::Shared>();
 	__shared__ uint32_t pair[TOKENS];

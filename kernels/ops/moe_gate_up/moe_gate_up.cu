@@ -9,9 +9,8 @@ template <class F>
 __global__ void __launch_bounds__(GATE_UP_THREADS)
 moe_gate_up_format(const float* x, uint32_t* ids, const uint8_t* gate, const uint8_t* gate_scales, const uint8_t* gate_biases,
                    const uint8_t* up, const uint8_t* up_scales, const uint8_t* up_biases, float* h, const __grid_constant__ moe_gate_up_args a, unsigned long long* stamp) {
-	let_next_begin();
 	const ExpertWeight gates = {{gate, gate_scales, gate_biases}, {}, a.gate_rows, a.gate_row}, ups = {{up, up_scales, up_biases}, {}, a.up_rows, a.up_row};
-	gate_up<F, false>(x, nullptr, 0.0f, a.in_dim, nullptr, a.experts, a.top_k, gates, ups, a.ffn, ids, nullptr, h);
+	gate_up<F, 0>(x, nullptr, 0.0f, a.in_dim, nullptr, a.experts, a.top_k, gates, ups, a.ffn, ids, nullptr, h);
 	stamp_end(stamp);
 }
 

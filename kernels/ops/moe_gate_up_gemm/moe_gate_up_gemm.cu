@@ -17,7 +17,6 @@ template <class F, int TOKENS>
 __global__ void __launch_bounds__(GEMM_THREADS, blocks_of(TOKENS))
 	moe_gate_up_gemm(const float* x, const uint32_t* order, const uint32_t* offsets, const void* gate, const void* gate_scales, const void* gate_biases, const void* up,
                      const void* up_scales, const void* up_biases, float* h, const __grid_constant__ moe_gate_up_gemm_args a, unsigned long long* stamp) {
-	let_next_begin();
 	typedef Gemm<F, TOKENS, 2> Product;
 	auto& m = gemm_shared<typename Product::Shared>();
 	__shared__ uint32_t pair[TOKENS];

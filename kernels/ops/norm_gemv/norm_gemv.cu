@@ -11,7 +11,6 @@ __global__ void __launch_bounds__(GEMV_THREADS, ROWS <= 2 ? 2 : 1)
 norm_gemv_rows(const float* x, const uint8_t* w0, const uint8_t* w0_scales, const uint8_t* w0_biases, const uint8_t* w1, const uint8_t* w1_scales,
      const uint8_t* w1_biases, const uint8_t* w2, const uint8_t* w2_scales, const uint8_t* w2_biases, const uint8_t* w3, const uint8_t* w3_scales,
      const uint8_t* w3_biases, const float* w_norm, float* y, const __grid_constant__ norm_gemv_args a, unsigned long long* stamp) {
-	let_next_begin();
 	const Concatenation w = {{{w0, w0_scales, w0_biases}, {w1, w1_scales, w1_biases}, {w2, w2_scales, w2_biases}, {w3, w3_scales, w3_biases}},
 	                         {a.out0, a.out1, a.out2, a.out3}};
 	gemv<F, ROWS, false>(x, w_norm, a.eps, a.rows, a.in_dim, w, y + a.y_col, a.y_stride);

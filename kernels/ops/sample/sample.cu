@@ -356,7 +356,6 @@ struct Sampler {
 
 __global__ void LW_CLUSTER_OF(LOGIT_CLUSTER) __launch_bounds__(LOGIT_THREADS)
 sample(const float* logits, const uint32_t* step, const uint32_t* history, float*, uint32_t* picked, const __grid_constant__ sample_args a, unsigned long long* stamp) {
-	let_next_begin();
 #if LW_CLUSTERS
 	extern __shared__ uint64_t memory[];
 	Sampler sampler(*reinterpret_cast<Shared*>(memory));

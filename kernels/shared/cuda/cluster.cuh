@@ -49,24 +49,35 @@ template <typename T> __device__ __forceinline__ T* in_block(uint32_t rank, T* p
 }
 
 // Bytes that others send, counted by a barrier in the receiver's shared memory. One thread begins, before the cluster
-// meets; a barrier serves once.
+// meets; a barrier serves again when that thread has waited and expects more.
 __device__ __forceinline__ uint32_t shared_at(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ void expect_more_bytes(uint64_t* barrier, uint32_t bytes) {
+	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_at(barrier)), "r"(bytes) : "memory");
+}
 __device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
 	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_at(barrier)) : "memory");
 	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_at(barrier)), "r"(bytes) : "memory");
+	expect_more_bytes(barrier, bytes);
+}
+__device__ __forceinline__ uint32_t shared_in_block(uint32_t rank, const void* p) {
+	uint32_t there;
+	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_at(p)), "r"(rank));
+	return there;
 }
 __device__ __forceinline__ void send(uint32_t rank, float* to, uint64_t* barrier, float v) {
-	uint32_t there, barrier_there;
-	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_at(to)), "r"(rank));
-	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier_there) : "r"(shared_at(barrier)), "r"(rank));
-	asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(there), "f"(v), "r"(barrier_there) : "memory");
+	asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];"
+	             ::"r"(shared_in_block(rank, to)), "f"(v), "r"(shared_in_block(rank, barrier)) : "memory");
 }
-__device__ __forceinline__ void wait_for_bytes(uint64_t* barrier) {
+__device__ __forceinline__ void send(uint32_t rank, float4* to, uint64_t* barrier, float4 v) {
+	asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
+	             ::"r"(shared_in_block(rank, to)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(shared_in_block(rank, barrier)) : "memory");
+}
+// `turn`: how often the barrier has served before.
+__device__ __forceinline__ void wait_for_bytes(uint64_t* barrier, uint32_t turn = 0) {
 	uint32_t done = 0;
 	while (!done)
-		asm volatile("{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"
-		             : "=r"(done) : "r"(shared_at(barrier)) : "memory");
+		asm volatile("{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+		             : "=r"(done) : "r"(shared_at(barrier)), "r"(turn % 2) : "memory");
 }
 
 }  // namespace lw_cuda

@@ -14,24 +14,26 @@ struct ExpertWeight {
 
 // gate_up: a tile is 8 rows of gate and the same 8 of up.
 constexpr uint32_t GATE_UP_TILE = 8;
-constexpr uint32_t GATE_UP_THREADS = 544;
+// Room for five tiles of four parts at a time, and a warp that chooses.
+constexpr uint32_t GATE_UP_THREADS = 672;
 __host__ __device__ inline uint32_t gate_up_tiles(uint32_t ffn) { return (ffn + GATE_UP_TILE - 1) / GATE_UP_TILE; }
 
-// h[r,k,j] = silu(gate[e,j] . x[r]) * (up[e,j] . x[r]) for the slots k, e the k-th choice of row r. With `logits` the
+// h[r,k,j] = silu(gate[e,j] . x[r]) * (up[e,j] . x[r]) for the slots k, e the k-th choice of row r. With KEYS the
 // block chooses, x is normed, and slot top_k is the shared expert; one more warp does the choosing, and block 0 of a row
 // writes the choice to ids and weights. Without, ids has the choice. Zeros for an expert outside.
-template <class F, bool ROUTE>
+template <class F, uint32_t KEYS>
 __device__ __forceinline__ void gate_up(const float* x, const float* w_norm, float eps, uint32_t in_dim, const float* logits, uint32_t experts, uint32_t top_k,
                                         const ExpertWeight& gate, const ExpertWeight& up, uint32_t ffn, uint32_t* ids, float* weights, float* h) {
+	constexpr bool ROUTE = KEYS > 0;
 	extern __shared__ __align__(16) uint8_t shared[];
-	__shared__ Choice choice;
+	__shared__ uint32_t chosen[TOP_K_MAX];
 	const uint32_t lane = threadIdx.x % WARP, threads = blockDim.x - (ROUTE ? WARP : 0);
 	const bool router = threadIdx.x >= threads;
 	const uint32_t slot_tiles = gate_up_tiles(ffn), slots = top_k + ROUTE, row = blockIdx.y;
 
 	// The shared expert's tiles come first: nothing has to be chosen for them.
 	const auto slot_of = [&](uint32_t tile) { return ROUTE ? (tile < slot_tiles ? top_k : tile / slot_tiles - 1) : tile / slot_tiles; };
-	const auto outside = [&](uint32_t slot) { return slot < top_k && choice.ids[slot] >= experts; };
+	const auto outside = [&](uint32_t slot) { return slot < top_k && chosen[slot] >= experts; };
 	const auto rows_at = [&](uint32_t tile) {
 		const uint32_t slot = slot_of(tile), j = tile % slot_tiles * GATE_UP_TILE, last = ffn - j - 1;
 		TileRows<F> rows;
@@ -39,7 +41,7 @@ __device__ __forceinline__ void gate_up(const float* x, const float* w_norm, flo
 			rows.set(0, gate.shared, j, last, in_dim);
 			rows.set(1, up.shared, j, last, in_dim);
 		} else {
-			const size_t expert = outside(slot) ? 0 : choice.ids[slot];
+			const size_t expert = outside(slot) ? 0 : chosen[slot];
 			rows.set(0, gate.routed, expert * gate.rows + gate.row + j, last, in_dim);
 			rows.set(1, up.routed, expert * up.rows + up.row + j, last, in_dim);
 		}
@@ -55,15 +57,21 @@ __device__ __forceinline__ void gate_up(const float* x, const float* w_norm, flo
 	wait_for_previous();
 
 	Staged staged{};
-	if (ROUTE && router) choose(logits, experts, top_k, lane, &choice);
-	if (!ROUTE && threadIdx.x < top_k) choice.ids[threadIdx.x] = ids[row * top_k + threadIdx.x];
+	Choice choice{};
+	if constexpr (ROUTE) {
+		if (router) {
+			choice = choose<KEYS>(logits, experts, top_k, lane);
+			if (lane < top_k) chosen[lane] = choice.id;
+		}
+	}
+	if (!ROUTE && threadIdx.x < top_k) chosen[threadIdx.x] = ids[row * top_k + threadIdx.x];
 	if (!router) staged = stage<F, 1>(shared, x + size_t(row) * in_dim, w_norm, eps, 1, in_dim, {threadIdx.x, threads, 15});
 	__syncthreads();
 	if (ROUTE && router) {
 		if (blockIdx.x > 0) return;
 		const float weight = chosen_weight(top_k, lane, choice);
 		if (lane < top_k) {
-			ids[row * top_k + lane] = choice.ids[lane];
+			ids[row * top_k + lane] = choice.id;
 			weights[row * top_k + lane] = weight;
 		}
 		return;
@@ -84,11 +92,11 @@ template <class F, bool ROUTE> inline bool gate_up_shape(uint32_t rows, uint32_t
 	const uint32_t tiles = slots * gate_up_tiles(ffn);
 	if (in_dim % 64 || in_dim % F::GROUP || tiles == 0 || slots > TOP_K_MAX + ROUTE) return false;
 	const uint32_t blocks = tiles < chip.multiprocessors ? tiles : chip.multiprocessors;
-	const auto other = [&](uint32_t threads) { return uint32_t(StagedLayout<F>(1, in_dim).bytes + partial_bytes<1>(threads) + sizeof(Choice)); };
+	const auto other = [&](uint32_t threads) { return uint32_t(StagedLayout<F>(1, in_dim).bytes + partial_bytes<1>(threads) + TOP_K_MAX * 4); };
 	Teams teams;
 	if (!choose_teams<F>(in_dim, (tiles + blocks - 1) / blocks, GATE_UP_THREADS - ROUTE * WARP, other, &teams)) return false;
 	// The choice is no part of the dynamic bytes.
-	*out = {{blocks, rows, 1}, teams.threads + ROUTE * WARP, uint32_t(teams.bytes - sizeof(Choice))};
+	*out = {{blocks, rows, 1}, teams.threads + ROUTE * WARP, uint32_t(teams.bytes - TOP_K_MAX * 4)};
 	return true;
 }
 

@@ -122,6 +122,9 @@ template <class F, uint32_t ROWS> struct Walk {
 // leave another one idle: measured, that costs more than overlapping two records wins.
 constexpr uint32_t EXCLUSIVE_BYTES = 115 << 10;
 
+// From so many rounds of a block on, one slot a warp is faster than two: measured.
+constexpr uint32_t LONG_ROUNDS = 6;
+
 // Threads of a block with `tiles` tiles, no more than `threads_max`, and its shared memory: `other_bytes(threads)` and
 // the warps' slots. No more of either than there are units, so that where it can be all of them are under way at once.
 // False where not one slot fits.
@@ -131,11 +134,9 @@ struct Teams {
 template <class F, class BYTES> inline bool choose_teams(uint32_t in_dim, uint32_t tiles, uint32_t threads_max, BYTES other_bytes, Teams* out) {
 	const uint32_t chunks = F::chunks(in_dim), parts = parts_of(chunks), turns = (chunks + parts - 1) / parts;
 	const uint32_t most = threads_max / WARP / parts, rounds = (tiles + most - 1) / most;
-	// The fewest teams that need no more rounds, or half as many with two slots each.
-	uint32_t teams = (tiles + rounds - 1) / rounds;
-	if (rounds == 1 && turns == 1 && teams > most / 2 && teams * parts > 8) teams = (teams + 1) / 2;
-	const uint32_t threads = teams * parts * WARP;
-	for (uint32_t slots = (tiles + teams - 1) / teams * turns > 1 ? SLOTS_MAX : 1; slots; slots--) {
+	// The fewest teams that need no more rounds.
+	const uint32_t teams = (tiles + rounds - 1) / rounds, threads = teams * parts * WARP;
+	for (uint32_t slots = rounds < LONG_ROUNDS && rounds * turns > 1 ? SLOTS_MAX : 1; slots; slots--) {
 		const uint32_t bytes = other_bytes(threads) + slots * teams * parts * uint32_t(sizeof(Chunk<F>));
 		*out = {threads, bytes > EXCLUSIVE_BYTES ? bytes : EXCLUSIVE_BYTES};
 		if (bytes <= SHARED_BYTES_MAX) return true;

@@ -1,6 +1,6 @@
 // Decode attention of a threadgroup: up to ATTN_QUERIES query heads of one key head, for one row, go through the cache
-// block of keys after block, so that each key and value is loaded once for all of these heads. What attn_decode and
-// attn_tree share; which keys there are, and what their scores get besides, is theirs.
+// block of keys after block, so that each key and value is loaded once for all of these heads. What attn_decode,
+// attn_decode_gate and attn_tree share; which keys there are, and what their scores and results get besides, is theirs.
 #pragma once
 #include "kernels/shared/metal/attention.h"
 
@@ -9,13 +9,17 @@
 struct NoBias {
 	inline void add(threadgroup float*, uint, uint, uint) const {}
 };
+// Gates have on(x, head, d, dim): what becomes of result x, dim d of `dim`, of a head of the threadgroup.
+struct NoGates {
+	inline float on(float x, uint, uint, uint) const { return x; }
+};
 
-// o[i] = sum_j softmax_j(scale * q[i] . k[j] + bias[j]) v[j] for `heads` heads over keys 0 .. keys - 1, whose rows start
-// at k and v; 0 where no key counts. Threadgroup memory as in attn_decode: query[ATTN_QUERIES * dim / 4],
+// o[i] = sum_j softmax_j(scale * q[i] . k[j] + bias[j]) v[j], gated, for `heads` heads over keys 0 .. keys - 1, whose rows
+// start at k and v; 0 where no key counts. Threadgroup memory as in attn_decode: query[ATTN_QUERIES * dim / 4],
 // score[ATTN_QUERIES * ATTN_SCORE4], factors[ATTN_QUERIES]. 32 accumulators a thread.
-template <typename V, typename BIAS>
-inline void attend_keys(thread const BIAS& bias, device const float* q, device const uchar* k, device const uchar* v, uint keys,
-                        uint heads, float scale, device float* o, threadgroup float4* query, threadgroup float4* score,
+template <typename V, typename BIAS, typename GATES>
+inline void attend_keys(thread const BIAS& bias, thread const GATES& gates, device const float* q, device const uchar* k,
+                        device const uchar* v, uint keys, uint heads, float scale, device float* o, threadgroup float4* query, threadgroup float4* score,
                         threadgroup float2* factors, uint tid, uint lane, uint sg) {
 	const size_t row_bytes = attn_row_bytes(typename V::row(), V::dim);
 	// Of the results of each pair of heads, those of this thread; of head sg, maximum and sum so far.
@@ -70,7 +74,7 @@ inline void attend_keys(thread const BIAS& bias, device const float* q, device c
 		for (uint c = 0; c < AttnResults<V>::count; c++) {
 			const uint e = tid + c * ATTN_THREADS;
 			if (2 * t * V::dim + e < heads * V::dim && e < 2 * V::dim)
-				o[2 * t * V::dim + e] = result[t][c] * factors[2 * t + e / V::dim].x;
+				o[2 * t * V::dim + e] = gates.on(result[t][c] * factors[2 * t + e / V::dim].x, 2 * t + e / V::dim, e % V::dim, V::dim);
 		}
 	}
 }

@@ -4,18 +4,16 @@
 
 namespace lw_cuda {
 
-// The next record may become resident beside this one. What it reads it reads behind its own wait. Devices before
-// Hopper start a record when the one before it has ended.
-__device__ __forceinline__ void let_next_begin() {
-#if __CUDA_ARCH__ >= 900
-	asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-// Until the records before this one have finished and what they wrote can be seen. Every thread of every kernel comes
-// here before it touches what a record may have written, or an earlier record could still be running.
+// Until the records before this one have finished and what they wrote can be seen; then the next record may become
+// resident beside this one, as all of its thread blocks are. Sooner, the next one's would find room on some multiprocessors
+// only, and two of them go to one. Every thread of every kernel comes here before it touches what the record before it may
+// have written. What still earlier records wrote is there from the kernel's start, as the record before this one has waited
+// for them: a kernel may read it sooner, past the first-level cache, if its override names those slots (registry.h).
+// Devices before Hopper start a record when the one before it has ended.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
 	asm volatile("griddepcontrol.wait;" ::: "memory");
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 

@@ -38,14 +38,15 @@ struct Override {
 	const void* function;
 	uint32_t slots, args_bytes;
 	Shape shape;
+	uint32_t early;  // slots, as bits, that the kernel reads before it waits for the record before
 	const Override* next;
 };
 inline const Override* overrides = nullptr;
 
 struct RegisterOverride {
 	Override entry;
-	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape)
-		: entry{name, function, slots, args_bytes, shape, overrides} {
+	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0)
+		: entry{name, function, slots, args_bytes, shape, early, overrides} {
 		overrides = &entry;
 	}
 };
