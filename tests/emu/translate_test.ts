@@ -157,7 +157,7 @@ Deno.test("translate: a CUDA kernel waits for the record before it, and reads no
   );
   assert.match(
     cuda,
-    /k_k\(const float\* a_x, float\* a_y, unsigned long long\* stamp\) \{ lw_cuda::let_next_begin\(\); lw_cuda::wait_for_previous\(\); k\(a_x, a_y\); lw_cuda::stamp_end\(stamp\); \}/,
+    /k_k\(const float\* a_x, float\* a_y, unsigned long long\* stamp\) \{ lw_cuda::wait_for_previous\(\); k\(a_x, a_y\); lw_cuda::stamp_end\(stamp\); \}/,
   );
 });
 
