@@ -37,6 +37,7 @@ int32_t cuda_memory::alloc(std::shared_ptr<cuda_device> device, uint64_t bytes, 
 int32_t cuda_memory::write(uint64_t offset, const void* from, uint64_t n, lw_error* error) {
 	if (!n) return LW_STATUS_OK;
 	LW_CUDA(device->use(), "Cannot use the CUDA device");
+	std::lock_guard<std::mutex> lock(sight_);
 	LW_CUDA(device->write(at + offset, from, n), "Cannot write to device memory");
 	if (uint32_t* seen = seen_; seen && offset < STEP_BYTES) memcpy(reinterpret_cast<uint8_t*>(seen) + offset, from, std::min(n, STEP_BYTES - offset));
 	return LW_STATUS_OK;

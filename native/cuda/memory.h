@@ -9,7 +9,7 @@ namespace lw {
 constexpr uint64_t STEP_BYTES = LW_STEP_WORDS * sizeof(uint32_t);
 
 class cuda_memory : public memory_block {
-	// A step block at the memory's begin as the host sees it: every play writes it there, and so does the host.
+	// A step block at the memory's begin as the host sees it: every play writes it there, and so does the host between plays.
 	std::mutex sight_;
 	bool hidden_ = false;  // something else may change it
 	pinned_memory step_;

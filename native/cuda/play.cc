@@ -37,6 +37,7 @@ struct cuda_record {
 	void* pointers[LW_SLOTS_MAX];
 	uint32_t words[LW_WORDS_MAX];
 	bool has_words;
+	const lw_cuda::Override* override;  // null for a translated kernel
 	// By programmatic dependent launch on the record before: that one writes nothing that this one reads before it waits.
 	bool overlaps;
 };
@@ -120,6 +121,7 @@ class cuda_player : public host_player {
 	std::shared_ptr<cuda_device> device_;
 	cuda_upload upload_;
 	bool repeats_ = true;  // the driver knows loops in graphs
+	bool overlaps_;        // kernels are compiled to wait for the record before themselves (native/shim/cuda/launch.h)
 
 	cudaStream_t plays() const { return device_->plays; }
 	cuda_memory& on_device(memory_block& m) const { return static_cast<cuda_memory&>(m); }
@@ -142,7 +144,7 @@ class cuda_player : public host_player {
 	// The records into the stream, which is being captured.
 	int32_t capture(const cuda_tape& t, unsigned long long* stamps, lw_error* error) {
 		for (uint32_t i = 0; i < t.records.size(); i++)
-			if (const cudaError_t code = launch(t.records[i], stamps ? stamps + 1 + i : nullptr, t.records[i].overlaps && (i > 0 || stamps), plays())) return cuda_failure(code, i, named(t, i).c_str(), error);
+			if (const cudaError_t code = launch(t.records[i], stamps ? stamps + 1 + i : nullptr, overlaps_ && t.records[i].overlaps && (i > 0 || stamps), plays())) return cuda_failure(code, i, named(t, i).c_str(), error);
 		return LW_STATUS_OK;
 	}
 
@@ -151,7 +153,7 @@ class cuda_player : public host_player {
 		LW_CUDA(cudaStreamBeginCapture(plays(), cudaStreamCaptureModeThreadLocal), "Cannot capture a graph");
 		int32_t status = capture(t, nullptr, error);
 		if (!status)
-			if (const cudaError_t code = launch_played(t, 0, true, plays())) status = cuda_failure(code, LW_NO_RECORD, "Cannot capture a graph", error);
+			if (const cudaError_t code = launch_played(t, 0, overlaps_, plays())) status = cuda_failure(code, LW_NO_RECORD, "Cannot capture a graph", error);
 		const cudaError_t ended = cudaStreamEndCapture(plays(), &g.value);
 		if (status) return status;
 		LW_CUDA(ended, "Cannot capture a graph");
@@ -176,7 +178,7 @@ class cuda_player : public host_player {
 		if (!code) code = cudaStreamBeginCaptureToGraph(plays(), loop.conditional.phGraph_out[0], nullptr, nullptr, 0, cudaStreamCaptureModeThreadLocal);
 		if (code) return code;
 		const int32_t status = capture(t, nullptr, nullptr);
-		if (!status) code = launch_played(t, repeat, true, plays());
+		if (!status) code = launch_played(t, repeat, overlaps_, plays());
 		cudaGraph_t body;
 		const cudaError_t ended = cudaStreamEndCapture(plays(), &body);
 		if (status || code || ended) return code ? code : ended ? ended : cudaErrorUnknown;
@@ -222,29 +224,33 @@ class cuda_player : public host_player {
 		const uint32_t before = *t.plays;
 		while (*played < times && !t.halted()) {
 			const int32_t bad = t.begun ? play_graph(t, times - *played, error) : play_direct(t, error);
+			*played = *t.plays - before;
 			if (bad) return bad;
 			t.begun = true;
-			*played = *t.plays - before;
 		}
 		return LW_STATUS_OK;
 	}
 
-	// Whether a record writes into one of those slots of another record that `mask` names as bits.
-	static bool writes_into(const tape& t, const record& writer, const record& reader, uint32_t mask) {
+	// Whether a record, played by `by` or by a translated kernel, writes what another one reads before it waits.
+	static bool writes_early(const tape& t, const record& writer, const lw_cuda::Override* by, const record& reader, const lw_cuda::Override& o) {
 		const auto overlap = [&](uint32_t a, uint32_t b) {
 			if (a == LW_NO_SLOT || b == LW_NO_SLOT) return false;
 			const slot_range &x = t.slots[a], &y = t.slots[b];
 			return x.memory == y.memory && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
 		};
+		uint32_t early = o.early | o.appended.slots;
+		for (const tensor_info& x : op_table()[kernel_table()[reader.kernel].op].tensors)
+			if (x.flags & TENSOR_WEIGHT) early |= 7u << x.slot;
+		const bool one_position = by && by->appended.slots && o.appended.slots && writer.slots[by->appended.step] == reader.slots[o.appended.step];
 		for (const tensor_info& x : op_table()[kernel_table()[writer.kernel].op].tensors)
-			for (uint32_t p = 0; x.flags & TENSOR_OUT && p < (x.flags & TENSOR_WEIGHT ? 3u : 1u); p++)
+			for (uint32_t w = x.slot; x.flags & TENSOR_OUT && w < x.slot + (x.flags & TENSOR_WEIGHT ? 3u : 1u); w++)
 				for (uint32_t s = 0; s < LW_SLOTS_MAX; s++)
-					if (mask >> s & 1 && overlap(writer.slots[x.slot + p], reader.slots[s])) return true;
+					if (early >> s & 1 && overlap(writer.slots[w], reader.slots[s]) && !(one_position && by->appended.slots >> w & 1 && o.appended.slots >> s & 1)) return true;
 		return false;
 	}
 
-	bool bind(const record& r, const tape& t, const record* before, cuda_record* out) const {
-		out->overlaps = true;
+	bool bind(const tape& t, uint32_t index, const cuda_record* before, cuda_record* out) const {
+		const record& r = t.records[index];
 		for (uint32_t s = 0; s < LW_SLOTS_MAX; s++) {
 			if (r.slots[s] == LW_NO_SLOT) continue;
 			const slot_range& range = t.slots[r.slots[s]];
@@ -256,21 +262,51 @@ class cuda_player : public host_player {
 		for (const lw_cuda::Override* o : forms.overrides) {
 			lw_cuda::Launch l{};
 			if (!o->shape(out->words, chip, &l) || l.dynamic_bytes > device_->properties.sharedMemPerBlockOptin) continue;
+			out->override = o;
 			out->function = o->function;
 			out->grid = dim3(l.grid[0], l.grid[1], l.grid[2]);
 			out->threads = l.threads;
 			out->dynamic_bytes = l.dynamic_bytes;
 			out->n_slots = o->slots;
 			out->has_words = o->args_bytes;
-			out->overlaps = !before || !writes_into(t, *before, r, o->early);
-			return true;
+			out->overlaps = !before || !writes_early(t, t.records[index - 1], before->override, r, *o);
+			break;
 		}
-		out->function = forms.translated->function;
-		out->grid = dim3(r.groups[0], r.groups[1], r.groups[2]);
-		out->threads = r.threads;
-		out->n_slots = forms.translated->slots;
-		out->has_words = forms.translated->args_bytes;
+		if (!out->override) {
+			out->function = forms.translated->function;
+			out->grid = dim3(r.groups[0], r.groups[1], r.groups[2]);
+			out->threads = r.threads;
+			out->n_slots = forms.translated->slots;
+			out->has_words = forms.translated->args_bytes;
+			out->overlaps = true;
+		}
 		return out->grid.y <= uint32_t(device_->properties.maxGridSize[1]) && out->grid.z <= uint32_t(device_->properties.maxGridSize[2]);
+	}
+
+	// A graph in which every record leaves the time of its end: a record's time is that since the one before it.
+	int32_t play_stamped(const cuda_tape& t, uint64_t* ns, lw_error* error) {
+		LW_CUDA(device_->let_plays_see(), "Cannot play");
+		const size_t n = t.records.size();
+		graph g;
+		executable run;
+		unsigned long long* first = t.stamps();
+		void* parameters[] = {&first};
+		LW_CUDA(cudaStreamBeginCapture(plays(), cudaStreamCaptureModeThreadLocal), "Cannot capture a graph");
+		cudaError_t code = cudaMemsetAsync(first, 0, (n + 1) * sizeof *first, plays());
+		if (!code) code = launch(stamp_kernel(), dim3(1), 1, 0, parameters, false, plays());
+		const int32_t status = code ? cuda_failure(code, LW_NO_RECORD, "Cannot capture a graph", error) : capture(t, first, error);
+		code = cudaStreamEndCapture(plays(), &g.value);
+		if (status) return status;
+		LW_CUDA(code, "Cannot capture a graph");
+		LW_CUDA(cudaGraphInstantiate(&run.value, g.value, 0), "Cannot make a graph ready");
+		LW_CUDA(cudaGraphLaunch(run.value, plays()), "Cannot play");
+		LW_CUDA(launch_played(t, 0, false, plays()), "Cannot play");
+		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot play");
+		std::vector<unsigned long long> stamps(n + 1);
+		LW_CUDA(cudaMemcpyAsync(stamps.data(), first, stamps.size() * sizeof *first, cudaMemcpyDeviceToHost, plays()), "Cannot read time stamps");
+		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read time stamps");
+		for (size_t i = 0; i < n; i++) ns[i] = stamps[i + 1] > stamps[i] ? stamps[i + 1] - stamps[i] : 0;
+		return LW_STATUS_OK;
 	}
 
 	// As much shared memory a block as the device has: the limit is the function's, and its records differ.
@@ -300,7 +336,7 @@ class cuda_player : public host_player {
 	}
 
 public:
-	explicit cuda_player(std::shared_ptr<cuda_device> device) : device_(std::move(device)) {}
+	cuda_player(std::shared_ptr<cuda_device> device, bool overlaps) : device_(std::move(device)), overlaps_(overlaps) {}
 	~cuda_player() override { device_->use(); }
 
 	void info(lw_device_info_block* out) override {
@@ -359,7 +395,7 @@ public:
 		made->device = device_;
 		for (uint32_t i = 0; i < t->records.size(); i++) {
 			cuda_record r{};
-			if (!bind(t->records[i], *t, i ? &t->records[i - 1] : nullptr, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
+			if (!bind(*t, i, i ? &made->records.back() : nullptr, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
 			if (r.dynamic_bytes > 0)
 				if (int32_t bad = allow_shared(r.function, i, error)) return bad;
 			made->records.push_back(r);
@@ -383,32 +419,12 @@ public:
 		return status;
 	}
 
-	// A graph in which every record leaves the time of its end: a record's time is that since the one before it.
 	int32_t profile(played_tape& played_as, uint64_t* ns, lw_error* error) override {
 		auto& t = static_cast<cuda_tape&>(played_as);
 		LW_CUDA(device_->use(), "Cannot use the CUDA device");
-		LW_CUDA(device_->let_plays_see(), "Cannot play");
-		const size_t n = t.records.size();
-		graph g;
-		executable run;
-		unsigned long long* first = t.stamps();
-		void* parameters[] = {&first};
-		LW_CUDA(cudaStreamBeginCapture(plays(), cudaStreamCaptureModeThreadLocal), "Cannot capture a graph");
-		cudaError_t code = cudaMemsetAsync(first, 0, (n + 1) * sizeof *first, plays());
-		if (!code) code = launch(stamp_kernel(), dim3(1), 1, 0, parameters, false, plays());
-		const int32_t status = code ? cuda_failure(code, LW_NO_RECORD, "Cannot capture a graph", error) : capture(t, first, error);
-		code = cudaStreamEndCapture(plays(), &g.value);
-		if (status) return status;
-		LW_CUDA(code, "Cannot capture a graph");
-		LW_CUDA(cudaGraphInstantiate(&run.value, g.value, 0), "Cannot make a graph ready");
-		LW_CUDA(cudaGraphLaunch(run.value, plays()), "Cannot play");
-		LW_CUDA(launch_played(t, 0, false, plays()), "Cannot play");
-		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot play");
-		std::vector<unsigned long long> stamps(n + 1);
-		LW_CUDA(cudaMemcpyAsync(stamps.data(), first, stamps.size() * sizeof *first, cudaMemcpyDeviceToHost, plays()), "Cannot read time stamps");
-		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read time stamps");
-		for (size_t i = 0; i < n; i++) ns[i] = stamps[i + 1] > stamps[i] ? stamps[i + 1] - stamps[i] : 0;
-		return LW_STATUS_OK;
+		const int32_t status = play_stamped(t, ns, error);
+		if (status && t.step_memory) t.step_memory->hide_step();
+		return status;
 	}
 };
 
@@ -439,7 +455,7 @@ int32_t open(uint32_t index, uint32_t, std::unique_ptr<player>* out, lw_error* e
 		snprintf(what, sizeof what, "Cannot open %.60s: this library has no code for sm_%d%d", device->properties.name, device->properties.major, device->properties.minor);
 		return cuda_failure(code, LW_NO_RECORD, what, error);
 	}
-	*out = std::make_unique<cuda_player>(std::move(device));
+	*out = std::make_unique<cuda_player>(std::move(device), attributes.ptxVersion >= 90);
 	return LW_STATUS_OK;
 }
 

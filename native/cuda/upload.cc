@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 namespace lw {
@@ -46,7 +47,7 @@ struct cuda_upload::lane {
 	// The piece, free to be filled.
 	cudaError_t take(uint32_t i) {
 		if (travelled[i]) return cudaEventSynchronize(travelled[i]);
-		const cudaError_t code = pieces[i].alloc(PIECE);
+		const cudaError_t code = pieces[i].at ? cudaSuccess : pieces[i].alloc(PIECE);
 		// Sleeps: there may be no more processors than lanes.
 		return code ? code : cudaEventCreateWithFlags(&travelled[i], cudaEventDisableTiming | cudaEventBlockingSync);
 	}
@@ -81,7 +82,10 @@ int32_t cuda_upload::copy(const cuda_device& device, uint8_t* to, int file, cons
 		if (code) failed = code;
 	};
 	std::vector<std::thread> others;
-	for (uint32_t i = 1; i < n; i++) others.emplace_back([&, i] { run(*lanes_[i]); });
+	try {
+		for (uint32_t i = 1; i < n; i++) others.emplace_back([&, i] { run(*lanes_[i]); });
+	} catch (const std::system_error&) {  // no more threads: those there are do it
+	}
 	run(*lanes_[0]);
 	for (std::thread& t : others) t.join();
 

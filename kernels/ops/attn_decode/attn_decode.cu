@@ -15,7 +15,8 @@ decode(const float* q, const uint8_t* k_cache, const uint8_t* v_cache, const uin
 }
 
 template <uint32_t D> bool shape(const void* words, const Chip&, Launch* out) { return decode_shape<D, attn_decode_args>((const void*)decode<D>, words, out); }
-#define LW_DECODE(D) RegisterOverride decode_h##D("attn_decode__f16_h" #D, (const void*)decode<D>, 5, sizeof(attn_decode_args), shape<D>, 1u << attn_decode_slot::step);
+constexpr Appended CACHES = {1u << attn_decode_slot::k_cache | 1u << attn_decode_slot::v_cache, attn_decode_slot::step};
+#define LW_DECODE(D) RegisterOverride decode_h##D("attn_decode__f16_h" #D, (const void*)decode<D>, 5, sizeof(attn_decode_args), shape<D>, 1u << attn_decode_slot::step, CACHES);
 LW_DECODE(64) LW_DECODE(128) LW_DECODE(256) LW_DECODE(512)
 
 }  // namespace

@@ -260,7 +260,10 @@ template <uint32_t HEADS> bool shape(const void* words, const Chip&, Launch* out
 	*out = {{BLOCKS, a.k_heads, 1}, (STEPPING<HEADS> + MAKERS) * WARP, 0};
 	return true;
 }
-#define LW_HEADS(n) RegisterOverride heads_##n("gdn_decode", (const void*)decode<n>, 8, sizeof(gdn_decode_args), shape<n>, 1u << gdn_decode_slot::conv_state | 1u << gdn_decode_slot::gdn_state);
+// All but proj and y.
+constexpr uint32_t EARLY = 1u << gdn_decode_slot::w | 1u << gdn_decode_slot::conv_state | 1u << gdn_decode_slot::neg_a | 1u << gdn_decode_slot::dt_bias | 1u << gdn_decode_slot::gdn_state |
+                           1u << gdn_decode_slot::w_norm;
+#define LW_HEADS(n) RegisterOverride heads_##n("gdn_decode", (const void*)decode<n>, 8, sizeof(gdn_decode_args), shape<n>, EARLY);
 LW_HEADS(1)
 LW_HEADS(2)
 LW_HEADS(3)

@@ -19,7 +19,8 @@ moe_route_gate_up_format(const float* x, const float* w_norm, const float* logit
 
 template <class F, uint32_t KEYS> bool shape(const void* words, const Chip& chip, Launch* out) {
 	const auto& a = *static_cast<const moe_route_gate_up_args*>(words);
-	return a.experts <= experts_of(KEYS) && gate_up_shape<F, true>(a.rows, a.in_dim, a.slots, a.ffn, chip, out);
+	// The fewest keys that hold all experts.
+	return a.experts <= experts_of(KEYS) && (KEYS == 8 || a.experts > experts_of(8)) && gate_up_shape<F, true>(a.rows, a.in_dim, a.slots, a.ffn, chip, out);
 }
 
 #define LW_KEYS(v, keys) RegisterOverride v##_##keys("moe_route_gate_up__" #v, reinterpret_cast<const void*>(moe_route_gate_up_format<cuda_format::v, keys>), 18, sizeof(moe_route_gate_up_args), shape<cuda_format::v, keys>);

@@ -62,7 +62,9 @@ template <uint32_t N> bool shape(const void* words, const Chip&, Launch* out) {
 	*out = {{a.q_heads + 2 * a.kv_heads, a.rows, 1}, WARP, 0};
 	return true;
 }
-#define LW_APPEND(N) RegisterOverride append_##N("qk_norm_rope_append__f16", (const void*)norm_rope_append<N>, 8, sizeof(qk_norm_rope_append_args), shape<N>, 1u << qk_norm_rope_append_slot::step);
+constexpr uint32_t EARLY = 1u << qk_norm_rope_append_slot::q_norm | 1u << qk_norm_rope_append_slot::k_norm | 1u << qk_norm_rope_append_slot::inv_freq | 1u << qk_norm_rope_append_slot::step;
+constexpr Appended CACHES = {1u << qk_norm_rope_append_slot::k_cache | 1u << qk_norm_rope_append_slot::v_cache, qk_norm_rope_append_slot::step};
+#define LW_APPEND(N) RegisterOverride append_##N("qk_norm_rope_append__f16", (const void*)norm_rope_append<N>, 8, sizeof(qk_norm_rope_append_args), shape<N>, EARLY, CACHES);
 LW_APPEND(2) LW_APPEND(4) LW_APPEND(8)
 
 }  // namespace

@@ -15,10 +15,10 @@
 
 namespace lw_cuda {
 
-// Of a kernel, on the device in use.
+// Of a kernel, on the device in use: what it was compiled for counts, as a newer device may run code for an older one.
 inline bool has_clusters(const void* function) {
 	cudaFuncAttributes a;
-	return cudaFuncGetAttributes(&a, function) == cudaSuccess && a.binaryVersion >= 90;
+	return cudaFuncGetAttributes(&a, function) == cudaSuccess && a.ptxVersion >= 90;
 }
 
 __device__ __forceinline__ uint32_t cluster_rank() {

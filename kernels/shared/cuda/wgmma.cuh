@@ -128,10 +128,13 @@ __device__ __forceinline__ void multiply_transposed(float (&d)[32], const uint32
 #undef LW_D8
 #undef LW_D4
 
-// The device in use has warpgroup products.
+// The device in use has warpgroup products, and they are compiled for it.
 inline bool has_warpgroups() {
+	constexpr int architectures[] = {__CUDA_ARCH_LIST__};
+	bool compiled = false;
+	for (const int a : architectures) compiled |= a == 900;
 	int device = 0, major = 0;
-	return !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) && major == 9;
+	return compiled && !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) && major == 9;
 }
 
 }  // namespace lw_cuda

@@ -33,20 +33,27 @@ struct Launch {
 // False: not for these sizes. `words` is the argument struct.
 typedef bool (*Shape)(const void* words, const Chip& chip, Launch* out);
 
+// Of these slots, as bits, the kernel writes only rows from the position on that the step block in slot `step` has, or reads
+// only rows before it until it has waited: such records may overlap.
+struct Appended {
+	uint32_t slots = 0, step = 0;
+};
+
 struct Override {
 	const char* name;
 	const void* function;
 	uint32_t slots, args_bytes;
 	Shape shape;
-	uint32_t early;  // slots, as bits, that the kernel reads before it waits for the record before
+	uint32_t early;     // slots, as bits, that the kernel reads before it waits for the record before, beside its weights
+	Appended appended;
 	const Override* next;
 };
 inline const Override* overrides = nullptr;
 
 struct RegisterOverride {
 	Override entry;
-	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0)
-		: entry{name, function, slots, args_bytes, shape, early, overrides} {
+	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0, Appended appended = {})
+		: entry{name, function, slots, args_bytes, shape, early, appended, overrides} {
 		overrides = &entry;
 	}
 };
