@@ -106,7 +106,7 @@ export const FLAGS = {
     .argParser(planSwitch).default(NO_PLAN, "the model's own"),
   ctx: new Option(
     "--ctx <tokens>",
-    "KV cache size (default: 4096, or the model's own limit if smaller)",
+    "KV cache size (default: 4096 or what is asked for, at most the model's own limit)",
   )
     .argParser(whole({ min: 1, example: "4096" })),
   kv: new Option("--kv <type>", "element type of the KV cache").choices(KV_TYPES).default("f16"),

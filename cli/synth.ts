@@ -15,7 +15,6 @@ interface Flags extends Pick<SyntheticOptions, "layers" | "experts" | "vocab" | 
   readonly out: string;
   readonly seed: number;
   readonly quantize?: 4 | 8;
-  readonly force?: true;
 }
 
 const EXAMPLES = examples([
@@ -50,14 +49,30 @@ async function runSynth(context: Context, flags: Flags) {
   const { model: name, out, seed, quantize, layers, experts, vocab, routing } = flags;
   const options = { seed, bits: quantize, layers, experts, vocab, routing };
   const model = await syntheticModel(name, options, env);
+  if (out === "") {
+    throw new UserError("--out is empty: give a folder that is empty or not there yet.");
+  }
   await refuseFull(out);
   if (model.note) noteTo(context)(model.note);
   terminal.err(`writing ${bytes(syntheticBytes(model))} to ${out}\n`);
   using bar = new ProgressBar(terminal);
   using device = openDevice({ kind: "cpu" });
-  const written = await writeCheckpoint(out, model, { device, onProgress: (p) => bar.update(p) });
+  const written = await writeCheckpoint(out, model, { device, onProgress: (p) => bar.update(p) })
+    .catch((e) => {
+      throw unwritten(out, e);
+    });
   bar[Symbol.dispose]();
   terminal.out(`${out}: ${bytes(written)} of tensors, seed ${seed}\n`);
+}
+
+/** What the file system said as a line; anything else as it is. */
+function unwritten(folder: string, e: unknown): unknown {
+  const known = Object.values(Deno.errors).some((Known) => e instanceof Known) ||
+    e instanceof Error && e.message.includes("(os error ");
+  if (!known) return e;
+  return new UserError(
+    `Cannot write ${folder}: ${(e as Error).message}. What is there is unfinished: remove it.`,
+  );
 }
 
 /** Never writes among files of others. */
@@ -70,6 +85,6 @@ async function refuseFull(folder: string): Promise<void> {
     if (e instanceof Deno.errors.NotADirectory) {
       throw new UserError(`${folder} is a file: give a folder.`);
     }
-    if (!(e instanceof Deno.errors.NotFound)) throw e;
+    if (!(e instanceof Deno.errors.NotFound)) throw unwritten(folder, e);
   }
 }

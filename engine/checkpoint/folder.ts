@@ -133,7 +133,8 @@ function unlisted(folder: string, all: readonly string[]): string[] {
       : "has no safetensors file";
     throw new UserError(`${folder} ${what}; expected model.safetensors or its index. ${GIVE}`);
   }
-  refuseMissing(folder, missingShards(names), names.length);
+  const missing = missingShards(names);
+  refuseMissing(folder, missing, names.length + missing.length);
   return names;
 }
 

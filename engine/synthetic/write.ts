@@ -54,8 +54,10 @@ export async function writeCheckpoint(
   let done = 0;
   const shards = cut(tensors, shardBytes), map: Record<string, string> = {};
   const next = shards.entries();
+  let failed = false;
   const writer = async () => {
     for (const [i, shard] of next) {
+      if (failed) return;
       const name = shards.length === 1 ? "model.safetensors" : shardName(i + 1, shards.length);
       for (const t of shard) map[t.name] = name;
       await writeSafetensors(join(folder, name), shard, { format: "mlx" }, (bytes) => {
@@ -64,7 +66,17 @@ export async function writeCheckpoint(
       });
     }
   };
-  await Promise.all(Array.from({ length: SHARDS_AT_ONCE }, writer));
+  const writers = Array.from({ length: SHARDS_AT_ONCE }, async () => {
+    try {
+      await writer();
+    } catch (e) {
+      failed = true;
+      throw e;
+    }
+  });
+  // None still writes when one has failed.
+  await Promise.allSettled(writers);
+  await Promise.all(writers);
   if (shards.length > 1) {
     const index = { metadata: { total_size: total }, weight_map: map };
     await writeJson(join(folder, "model.safetensors.index.json"), index);

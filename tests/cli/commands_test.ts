@@ -126,3 +126,12 @@ Deno.test("device errors have code 3, refusals of native code 2", async () => {
   });
   assert.equal(refused.code, 2);
 });
+Deno.test("synth: a folder that cannot be written is one line with code 2", async () => {
+  const empty = await command(["synth", "--out", ""]);
+  assert.equal(empty.code, 2);
+  assert.match(empty.err, /^error: --out is empty: give a folder/);
+  const out = `${await Deno.makeTempDir()}/${"a".repeat(300)}`;
+  const long = await command(["synth", "-m", "qwen35-0.8b", "--layers", "4", "--out", out]);
+  assert.equal(long.code, 2);
+  assert.match(long.err, /error: Cannot write .*: .*\n$/);
+});
