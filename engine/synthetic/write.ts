@@ -60,20 +60,18 @@ export async function writeCheckpoint(
       if (failed) return;
       const name = shards.length === 1 ? "model.safetensors" : shardName(i + 1, shards.length);
       for (const t of shard) map[t.name] = name;
-      await writeSafetensors(join(folder, name), shard, { format: "mlx" }, (bytes) => {
-        done += bytes;
-        onProgress?.({ stage: "writing weights", done, total, unit: "bytes" });
-      });
+      try {
+        await writeSafetensors(join(folder, name), shard, { format: "mlx" }, (bytes) => {
+          done += bytes;
+          onProgress?.({ stage: "writing weights", done, total, unit: "bytes" });
+        });
+      } catch (e) {
+        failed = true;
+        throw e;
+      }
     }
   };
-  const writers = Array.from({ length: SHARDS_AT_ONCE }, async () => {
-    try {
-      await writer();
-    } catch (e) {
-      failed = true;
-      throw e;
-    }
-  });
+  const writers = Array.from({ length: SHARDS_AT_ONCE }, writer);
   // None still writes when one has failed.
   await Promise.allSettled(writers);
   await Promise.all(writers);

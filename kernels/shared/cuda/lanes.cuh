@@ -20,6 +20,5 @@ __device__ __forceinline__ float sum_of_lanes(float v) {
 // The line at p into the second-level cache alone, where what an earlier record writes stays true, and its page into the
 // tables of addresses: may come before the wait for that record.
 __device__ __forceinline__ void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory"); }
-constexpr uint32_t LINE_FLOATS = 32;
 
 }  // namespace lw_cuda
