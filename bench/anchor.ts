@@ -1,15 +1,18 @@
 /**
- * The anchor: how fast this device reads and copies memory, measured in the same run and with the same
- * threads as the rows that are held against it.
+ * The anchor: how fast this device reads and copies memory and takes the host's, measured in the same run and
+ * with the same threads as the rows that are held against it.
  */
 import { BandwidthProbe } from "../engine/bandwidth.ts";
 import type { Device } from "../ffi/abi/handle.ts";
+import { OWN_MEMORY_KINDS } from "../ffi/abi/layout.ts";
 import type { Clock } from "./port.ts";
 
 const SAMPLE_NS = 10_000_000;
 const SAMPLES = 8;
 /** Far beyond the caches; more would measure the same. */
 const FAR_BYTES = 512 << 20;
+/** Some milliseconds of a bus. */
+const UPLOAD_BYTES = 256 << 20;
 export const WORKING_SET_MAX = 1 << 30;
 
 export interface Bandwidth {
@@ -56,6 +59,17 @@ export async function farBandwidth(device: Device, clock: Clock): Promise<Bandwi
     read: await fastest((times) => probe.read(times), probe.bytes, clock),
     copy: await fastest((times) => probe.copy(times), 2 * probe.bytes, clock),
   };
+}
+
+/**
+ * The fastest copying of pinned memory to a device with memory of its own, bytes a second: what loading a
+ * checkpoint cannot beat. Null where files are used in place, or the library does not measure it.
+ */
+export function uploadBandwidth(device: Device): number | null {
+  if (!OWN_MEMORY_KINDS.includes(device.info.kind)) return null;
+  using memory = device.alloc(Math.min(UPLOAD_BYTES, spare(device)));
+  const ns = memory.profileUpload(SAMPLES);
+  return ns && memory.bytes * 1e9 / Math.max(1, Math.min(...Array.from(ns, Number)));
 }
 
 /** A quarter of what is free, so that the anchor never pushes the model out of memory. */

@@ -245,6 +245,11 @@ export interface Rig extends Disposable {
    * or makes its weights.
    */
   load(settings: EngineSettings): Promise<Copied | null>;
+  /**
+   * Bytes a second of pinned memory copied to the device: what load() cannot beat. Null where it copies nothing or
+   * nobody measures it.
+   */
+  uploadBandwidth(settings: EngineSettings): number | null;
   /** Hash of the weights that the last load() brought onto the device. */
   weights(): Promise<string>;
   perplexity(settings: EngineSettings, signal?: AbortSignal): Promise<PerplexityRun>;

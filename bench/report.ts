@@ -238,7 +238,14 @@ export const rowSchema = v.object({
   rounds: v.optional(v.nullable(roundsSchema), null),
   /** load: what was copied onto a device with memory of its own, and the time of that alone in each sample. */
   copy: v.optional(
-    v.nullable(v.object({ bytes: count, ns: v.array(count), gb_s: v.nullable(positive) })),
+    v.nullable(v.object({
+      bytes: count,
+      ns: v.array(count),
+      gb_s: v.nullable(positive),
+      /** Fastest copying of pinned memory in the same run, and how much of it loading reached. */
+      limit_gb_s: v.optional(v.nullable(positive), null),
+      pct_of_limit: v.optional(v.nullable(positive), null),
+    })),
     null,
   ),
   quality: v.nullable(v.object({ nll: positive, perplexity: positive, predictions: count })),

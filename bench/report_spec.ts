@@ -37,7 +37,9 @@ export const roundsRunSchema = v.object({
   /** Serial decode of the same tokens in the same run, sample by sample, and the speeds. */
   serial_ns: v.array(count),
   serial_tps: v.nullable(positive),
+  /** Median over the turns, each of which holds a run beside serial decode, and its 95 % interval. */
   speedup: v.nullable(positive),
+  speedup_ci95: v.optional(v.nullable(v.tuple([positive, positive])), null),
   /**
    * Plays of forced outcome along the same tokens, in turn with the runs: so many drafts of which the first
    * `accepted` are right, with `next` drafts of the head behind them. Mean times, one beside each run.

@@ -10,7 +10,7 @@ import { Session } from "../engine/session.ts";
 import { OWN_MEMORY_KINDS } from "../ffi/abi/layout.ts";
 import { LOADING } from "../engine/weights.ts";
 import { DEVICE_KINDS } from "../ffi/abi/layout.ts";
-import { farBandwidth, readBandwidth, WORKING_SET_MAX } from "./anchor.ts";
+import { farBandwidth, readBandwidth, uploadBandwidth, WORKING_SET_MAX } from "./anchor.ts";
 import { clockGrainNs, monotonicClock } from "./clock.ts";
 import { type Energy, energyMeter, systemHost } from "./energy.ts";
 import { CHECK_ROWS, LiveEngine } from "./live.ts";
@@ -118,6 +118,10 @@ export class LiveRig implements Rig {
       if (done === total) copied = { bytes: total, ns: Number(this.clock.now() - begun) };
     });
     return OWN_MEMORY_KINDS.includes(this.#device!.device.info.kind) ? copied : null;
+  }
+
+  uploadBandwidth({ threads }: EngineSettings): number | null {
+    return uploadBandwidth(this.#open(threads));
   }
 
   weights(): Promise<string> {

@@ -206,15 +206,27 @@ function reasonsOf(row: Row, facts: CellFacts): Record<string, string> {
   return out;
 }
 
-/** A row of loading with what was copied in each sample; where nothing was, it says why. */
-export function withCopies(row: Row, copies: readonly (Copied | null)[]): Row {
+/**
+ * A row of loading with what was copied in each sample, held against the copying of pinned memory in bytes a second;
+ * where nothing was copied, it says why.
+ */
+export function withCopies(
+  row: Row,
+  copies: readonly (Copied | null)[],
+  limit: number | null,
+): Row {
   const known = copies.filter((c) => c !== null);
   if (known.length < copies.length) {
     const copy = "files are used where they lie, or weights are made";
     return { ...row, absent: { ...row.absent, copy } };
   }
   const { bytes } = known[0], ns = known.map((c) => c.ns), middle = medianOf(ns);
-  return { ...row, copy: { bytes, ns, gb_s: middle > 0 ? bytes / middle : null } };
+  const gb_s = middle > 0 ? bytes / middle : null, limit_gb_s = limit && limit / 1e9;
+  const pct_of_limit = gb_s && limit_gb_s && 100 * gb_s / limit_gb_s;
+  const held = { ...row, copy: { bytes, ns, gb_s, limit_gb_s, pct_of_limit } };
+  if (pct_of_limit === null || pct_of_limit <= 100) return held;
+  const share = `${pct_of_limit.toFixed(1)} % of what pinned memory is copied at`;
+  return { ...held, status: "error", error: `${share}: bytes or times are counted wrongly` };
 }
 
 function medianOf(values: readonly number[]): number {

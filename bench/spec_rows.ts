@@ -6,7 +6,10 @@ import type { RunOfRounds, SpeculateWork } from "./port.ts";
 import { rate } from "./figures.ts";
 import type { Row, RowCheck } from "./report.ts";
 import type { RoundSamples, RunSamples } from "./spec_sample.ts";
-import { median } from "./stats.ts";
+import { bootstrapMedianCi, median } from "./stats.ts";
+
+/** Neighbouring turns meet the same disturbance. */
+const BOOTSTRAP = { confidence: 0.95, resamples: 2000, seed: 1, block: 4 };
 
 /** Of a row whose tokens must be serial decode's. */
 function serialCheck(check: RowCheck, tokens: number, equal: boolean): RowCheck {
@@ -35,7 +38,6 @@ export function speculateRow(
   const { runs, serialNs, plays, beside, equal, hits } = taken;
   const run = runs[0], serial = median(serialNs);
   const foretold = beside.map((times, i) => foretoldNs(runs[i].lengths, plays, times));
-  const known = foretold.filter((ns) => ns !== null && ns > 0) as number[];
   return {
     ...row,
     // The bytes of a run depend on how many drafts are accepted.
@@ -62,7 +64,7 @@ export function speculateRow(
         )),
         serial_ns: [...serialNs],
         serial_tps: rate(run.tokens, serial),
-        speedup: serial / Math.max(1, median(runs.map((r) => r.ns))),
+        ...gainsOf(serialNs, runs.map((r) => r.ns), foretold),
         forced: plays.map((play, at) => ({
           ...play,
           ns: beside.map(({ playNs }) => playNs[at] === null ? null : Math.round(playNs[at])),
@@ -76,12 +78,30 @@ export function speculateRow(
         ),
         propose_ns: beside.map((times) => Math.round(times.proposeNs)),
         foretold_ns: foretold.map((ns) => ns === null ? null : Math.round(ns)),
-        foretold_speedup: known.length > 0 ? serial / median(known) : null,
         shares: sharesOf(runs, commitNs, curve, work),
         prompt_hit_rate: hits.prompt,
         output_hit_rate: hits.output,
       },
     },
+  };
+}
+
+/**
+ * Turn by turn: a busy moment meets serial decode and the run beside it, where the medians of each by itself may
+ * fall into different moments.
+ */
+function gainsOf(
+  serialNs: readonly number[],
+  runNs: readonly number[],
+  foretoldNs: readonly (number | null)[],
+) {
+  const gains = runNs.map((ns, i) => serialNs[i] / Math.max(1, ns));
+  const foretold = foretoldNs.flatMap((ns, i) => ns !== null && ns > 0 ? [serialNs[i] / ns] : []);
+  const ci = bootstrapMedianCi(gains, BOOTSTRAP);
+  return {
+    speedup: median(gains),
+    speedup_ci95: ci && [ci.lo, ci.hi] satisfies [number, number],
+    foretold_speedup: foretold.length > 0 ? median(foretold) : null,
   };
 }
 

@@ -257,7 +257,8 @@ class Sweep {
       before,
       await rig.reading(),
     );
-    return load ? withCopies(row, copies.slice(1)) : row;
+    if (!load) return row;
+    return withCopies(row, copies.slice(1), rig.uploadBandwidth(cell.settings));
   }
 
   #plainRow(

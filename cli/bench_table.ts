@@ -63,14 +63,14 @@ function cellsOf(row: Row, paint: Paint): string[] {
   }
   const fixed = (x: number | null | undefined, digits: number, unit = "") =>
     typeof x === "number" ? x.toFixed(digits) + unit : "";
-  const { limit } = row;
+  const { limit, copy } = row;
   return [
     row.id,
     rateText(row) || (row.stats ? duration(row.stats.median_ns) : ""),
     String(row.samples_ns.length),
     row.ttft_ns === null ? "" : duration(row.ttft_ns),
-    fixed(limit?.gb_s, 2),
-    fixed(limit?.pct_of_measured_bw, 1, " %"),
+    fixed(limit?.gb_s ?? copy?.gb_s, 2),
+    fixed(limit?.pct_of_measured_bw ?? copy?.pct_of_limit, 1, " %"),
     fixed(limit?.ms_lost_per_token, 3),
     typeof row.memory?.peak === "number" ? bytes(row.memory.peak) : "",
     notesOf(row),
@@ -102,12 +102,13 @@ function callCostLine({ points, host_ns_per_call: ns, ci95 }: CallCost): string 
     `${fewest.row} in ${fewest.calls}\n`;
 }
 
-function notesOf({ quality, validity, copy }: Row): string {
+function notesOf({ kind, quality, validity, copy, absent }: Row): string {
   const notes = quality ? [`perplexity ${quality.perplexity.toFixed(4)}`] : [];
   if (copy) {
-    const rate = copy.gb_s === null ? "" : ` at ${copy.gb_s.toFixed(2)} GB/s`;
-    notes.push(`${bytes(copy.bytes)} copied${rate}`);
-  }
+    const { limit_gb_s } = copy;
+    const most = limit_gb_s === null ? "" : `; pinned memory at ${limit_gb_s.toFixed(2)} GB/s`;
+    notes.push(`${bytes(copy.bytes)} copied${most}`);
+  } else if (kind === "load") notes.push(`nothing copied: ${absent.copy}`);
   if (validity.verdict !== "valid") {
     notes.push(`${validity.verdict}: ${validity.reasons.join(", ").replaceAll("_", " ")}`);
   }

@@ -1,9 +1,11 @@
 /** `lapwing synth`: a checkpoint of random weights on disk. Flags in, a folder out. */
 import type { Command } from "commander";
+import type { Progress } from "../engine/api_types.ts";
 import { UserError } from "../engine/errors.ts";
 import type { SyntheticOptions } from "../engine/synthetic/load.ts";
 import { SYNTHETIC_FLAGS } from "./bench_flags.ts";
 import type { Context } from "./context.ts";
+import { EXIT } from "./exit.ts";
 import { FLAGS, whole } from "./flags.ts";
 import { examples } from "./help.ts";
 import { noteTo } from "./notes.ts";
@@ -55,13 +57,20 @@ async function runSynth(context: Context, flags: Flags) {
   await refuseFull(out);
   if (model.note) noteTo(context)(model.note);
   terminal.err(`writing ${bytes(syntheticBytes(model))} to ${out}\n`);
+  using interrupt = terminal.interrupt();
   using bar = new ProgressBar(terminal);
   using device = openDevice({ kind: "cpu" });
-  const written = await writeCheckpoint(out, model, { device, onProgress: (p) => bar.update(p) })
-    .catch((e) => {
-      throw unwritten(out, e);
-    });
+  const { signal } = interrupt, onProgress = (p: Progress) => bar.update(p);
+  const written = await writeCheckpoint(out, model, { device, signal, onProgress }).catch((e) => {
+    if (signal.aborted) return null;
+    throw unwritten(out, e);
+  });
   bar[Symbol.dispose]();
+  if (written === null) {
+    terminal.err(`interrupted: nothing was left in ${out}\n`);
+    context.exitCode = EXIT.interrupted;
+    return;
+  }
   terminal.out(`${out}: ${bytes(written)} of tensors, seed ${seed}\n`);
 }
 
@@ -70,9 +79,8 @@ function unwritten(folder: string, e: unknown): unknown {
   const known = Object.values(Deno.errors).some((Known) => e instanceof Known) ||
     e instanceof Error && e.message.includes("(os error ");
   if (!known) return e;
-  return new UserError(
-    `Cannot write ${folder}: ${(e as Error).message}. What is there is unfinished: remove it.`,
-  );
+  const why = (e as Error).message;
+  return new UserError(`Cannot write ${folder}: ${why}. Give a folder that has room for it.`);
 }
 
 /** Never writes among files of others. */

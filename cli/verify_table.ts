@@ -118,7 +118,7 @@ function runsTable(rows: readonly Row[], paint: Paint): string {
       row.id,
       row.stats?.median_tps?.toFixed(1) ?? "",
       run.serial_tps?.toFixed(1) ?? "",
-      times(run.speedup),
+      gainText(run),
       times(run.foretold_speedup),
       String(spec.rounds),
       String(run.serial),
@@ -129,6 +129,23 @@ function runsTable(rows: readonly Row[], paint: Paint): string {
     ];
   });
   return "\n" + table(RUN_COLUMNS, cells, paint) + runNotes(rows).map((n) => `${n}\n`).join("");
+}
+
+type Run = NonNullable<NonNullable<Row["spec"]>["run"]>;
+
+/** `1.31x (1.27..1.36)` */
+function gainText({ speedup, speedup_ci95: ci }: Run): string {
+  if (speedup === null) return "";
+  return `${speedup.toFixed(2)}x` + (ci ? ` (${ci.map((x) => x.toFixed(2)).join("..")})` : "");
+}
+
+/** A run in which no draft was right, and that seems to gain, tells the error of all the others. */
+function unsoundText({ id, spec }: Row): string[] {
+  const { accepted, run } = spec!;
+  if (accepted > 0 || !run!.speedup_ci95 || run!.speedup_ci95[0] <= 1) return [];
+  return [
+    `${id} seems to gain ${gainText(run!)} without a right draft: believe no gain that small`,
+  ];
 }
 
 /** What the columns of runs do not say by themselves. */
@@ -145,5 +162,6 @@ function runNotes(rows: readonly Row[]): string[] {
       ? ["no speed-up is foretold where a run is too short for every play that this needs"]
       : [],
     ...control ? ["control: random ids, then tokens drawn almost evenly: nothing to find"] : [],
+    ...rows.flatMap(unsoundText),
   ];
 }

@@ -21,11 +21,11 @@ import { loadTexts, type Texts } from "./texts.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { DeviceWeights } from "./weights.ts";
 
-/** Devices that can be opened now, each player's best first. */
+/** Devices that can be opened now, each player's best first, with all threads that this process may use. */
 export function listDevices(): DeviceInfo[] {
   return DEVICE_KINDS.flatMap((kind) =>
     Array.from({ length: Device.count(kind) }, (_, index) => {
-      using device = Device.open(kind, index, 1);
+      using device = Device.open(kind, index);
       return device.info;
     })
   );

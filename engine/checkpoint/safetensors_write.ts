@@ -42,12 +42,13 @@ export function fileHead(header: Uint8Array, length = header.length): Uint8Array
   return out;
 }
 
-/** `onTensor` is called after each tensor with its bytes. */
+/** `onTensor` is called after each tensor with its bytes; an aborted signal's reason is thrown between two pieces. */
 export async function writeSafetensors(
   path: string,
   tensors: readonly TensorToWrite[],
   metadata?: Readonly<Record<string, string>>,
   onTensor?: (bytes: number) => void,
+  signal?: AbortSignal,
 ): Promise<void> {
   using file = await Deno.open(path, { write: true, create: true, truncate: true });
   const head = fileHead(headerBytes(tensors, metadata));
@@ -56,7 +57,12 @@ export async function writeSafetensors(
   for (const t of tensors) {
     end += tensorBytes(t);
     if (!t.data) await file.truncate(end);
-    else for await (const piece of t.data()) await writeAll(file, piece);
+    else {
+      for await (const piece of t.data()) {
+        signal?.throwIfAborted();
+        await writeAll(file, piece);
+      }
+    }
     await file.seek(end, Deno.SeekMode.Start);
     onTensor?.(tensorBytes(t));
   }

@@ -42,8 +42,10 @@ export async function syntheticModel(
 ): Promise<SyntheticModel> {
   const { seed = 0, bits = 4, routing = "model", layers, experts, vocab } = options;
   const { config: whole, note } = await configOf(name, env);
+  const where = `config.json of ${name}`;
+  if (experts !== undefined) refuseExperts(name, experts, modelConfig(whole, where));
   const json = reduceConfig(whole, { layers, experts, vocab });
-  const config = modelConfig(json, `config.json of ${name}`);
+  const config = modelConfig(json, where);
   if (routing !== "model" && !config.moe) {
     throw new UserError(
       `${name} has no experts: --routing ${routing} means nothing. Leave it out.`,
@@ -52,6 +54,19 @@ export async function syntheticModel(
   const all = { seed, bits, routing, layers, experts, vocab };
   const { draftHead } = options;
   return { json, config, options: all, ...note && { note }, ...draftHead && { draftHead } };
+}
+
+function refuseExperts(name: string, experts: number, { moe, topK }: ModelConfig): void {
+  if (!moe) {
+    throw new UserError(
+      `${name} has no experts: --experts ${experts} means nothing. Leave it out.`,
+    );
+  }
+  if (experts >= topK) return;
+  throw new UserError(
+    `--experts ${experts}: ${name} chooses ${topK} for each token; expected at least so many. ` +
+      `Give ${topK} or more.`,
+  );
 }
 
 async function configOf(

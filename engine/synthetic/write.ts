@@ -3,7 +3,6 @@
  * bytes that load.ts makes on a device, so both give the same output. A device makes them many times faster,
  * but none is needed.
  */
-import { join } from "node:path";
 import type { Binding, Device } from "../../ffi/abi/handle.ts";
 import { packWeight, parseAffine, weightBytes } from "../../kernels/formats/affine.ts";
 import { numberToBf16 } from "../../kernels/formats/float.ts";
@@ -16,6 +15,7 @@ import {
   type TensorToWrite,
   writeSafetensors,
 } from "../checkpoint/safetensors_write.ts";
+import { UnfinishedFiles } from "../checkpoint/unfinished.ts";
 import type { SyntheticModel } from "./load.ts";
 import { type Hashed, makeHashed } from "./hashed.ts";
 import { type Recipe, recipeOf } from "./recipe.ts";
@@ -33,13 +33,17 @@ export interface WriteOptions {
   readonly device?: Device;
   readonly onProgress?: (p: Progress) => void;
   readonly shardBytes?: number;
+  readonly signal?: AbortSignal;
 }
 
-/** Writes config.json and the tensors into a folder; returns how many bytes of tensors there are. */
+/**
+ * Writes config.json and the tensors into a folder; returns how many bytes of tensors there are. Leaves nothing
+ * there when it fails, or throws the reason of an aborted signal.
+ */
 export async function writeCheckpoint(
   folder: string,
   model: SyntheticModel,
-  { device, onProgress, shardBytes = SHARD_BYTES }: WriteOptions = {},
+  { device, onProgress, shardBytes = SHARD_BYTES, signal }: WriteOptions = {},
 ): Promise<number> {
   const { config, options, json } = model;
   const rules: Record<string, unknown> = { group_size: 64, bits: options.bits, mode: "affine" };
@@ -50,23 +54,26 @@ export async function writeCheckpoint(
     return tensorsOf(w, path, recipe, device);
   });
   const total = tensors.reduce((sum, t) => sum + tensorBytes(t), 0);
-  await Deno.mkdir(folder, { recursive: true });
+  await using files = await UnfinishedFiles.begin(folder);
   let done = 0;
   const shards = cut(tensors, shardBytes), map: Record<string, string> = {};
   const next = shards.entries();
-  let failed = false;
+  const failure = new AbortController();
+  const stop = signal ? AbortSignal.any([signal, failure.signal]) : failure.signal;
   const writer = async () => {
     for (const [i, shard] of next) {
-      if (failed) return;
+      stop.throwIfAborted();
       const name = shards.length === 1 ? "model.safetensors" : shardName(i + 1, shards.length);
       for (const t of shard) map[t.name] = name;
+      const onTensor = (bytes: number) => {
+        done += bytes;
+        onProgress?.({ stage: "writing weights", done, total, unit: "bytes" });
+      };
       try {
-        await writeSafetensors(join(folder, name), shard, { format: "mlx" }, (bytes) => {
-          done += bytes;
-          onProgress?.({ stage: "writing weights", done, total, unit: "bytes" });
-        });
+        await writeSafetensors(files.add(name), shard, { format: "mlx" }, onTensor, stop);
       } catch (e) {
-        failed = true;
+        // The other writers end with the very same error.
+        failure.abort(e);
         throw e;
       }
     }
@@ -77,11 +84,28 @@ export async function writeCheckpoint(
   await Promise.all(writers);
   if (shards.length > 1) {
     const index = { metadata: { total_size: total }, weight_map: map };
-    await writeJson(join(folder, "model.safetensors.index.json"), index);
+    await writeJson(files.add("model.safetensors.index.json"), index);
   }
   // Last, so that a folder that was not finished is no checkpoint.
-  await writeJson(join(folder, "config.json"), { ...json, quantization: rules });
+  await writeJson(files.add("config.json"), quantizedJson(json, rules));
+  await files.finish();
   return total;
+}
+
+/** Fields in which some tool says how weights are quantised, at the top or in text_config. */
+const QUANTIZATION_FIELDS = ["quantization", "quantization_config", "compression_config"];
+
+/** The config with what it said of other weights replaced, under both names that MLX's converter writes. */
+function quantizedJson(json: SyntheticModel["json"], rules: Record<string, unknown>) {
+  const rest = (fields: Readonly<Record<string, unknown>>) =>
+    Object.fromEntries(
+      Object.entries(fields).filter(([name]) => !QUANTIZATION_FIELDS.includes(name)),
+    );
+  const text = json.text_config;
+  const nested = typeof text === "object" && text !== null
+    ? { text_config: rest(text as Record<string, unknown>) }
+    : {};
+  return { ...rest(json), ...nested, quantization: rules, quantization_config: rules };
 }
 
 async function writeJson(path: string, value: unknown): Promise<void> {

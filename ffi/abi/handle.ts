@@ -10,6 +10,7 @@ import {
   type DeviceKind,
   STATUS,
 } from "./layout.ts";
+import { MemoryUse } from "./memory_use.ts";
 import { type Library, openLibrary } from "./open.ts";
 
 export interface DeviceInfo {
@@ -25,27 +26,6 @@ export interface DeviceInfo {
 
 /** One slot of a tape bound to memory; null leaves it unbound. */
 export type Binding = { readonly memory: Memory; readonly offset: number; readonly bytes: number };
-
-/** Bytes that a device's memories take, mapped files left out. */
-export class MemoryUse {
-  #now = 0;
-  #peak = 0;
-
-  get now(): number {
-    return this.#now;
-  }
-  /** The most since the device was opened, or since restart(). */
-  get peak(): number {
-    return this.#peak;
-  }
-  restart(): void {
-    this.#peak = this.#now;
-  }
-  add(bytes: number): void {
-    this.#now += bytes;
-    this.#peak = Math.max(this.#peak, this.#now);
-  }
-}
 
 abstract class Handle {
   #id: number;
@@ -248,6 +228,15 @@ export class Memory extends Handle {
       ),
       this.#error,
     );
+  }
+
+  /** Fills this memory with zeros so often from pinned memory of the host; ns of each. Null where the library cannot. */
+  profileUpload(times: number): BigUint64Array | null {
+    const profile = this.library.symbols.lw_upload_profile;
+    if (!profile) return null;
+    const ns = new BigUint64Array(times);
+    check(profile(this.id, ns, times, this.#error), this.#error);
+    return ns;
   }
 
   /** Words of a step block. */

@@ -16,6 +16,12 @@ export const SYMBOLS = {
   lw_memory_free: { parameters: ["u32", ERROR], result: "i32" },
   lw_weights_map: { parameters: ["u32", "buffer", "u32", "u64", "buffer", ERROR], result: "i32" },
   lw_weights_unmap: { parameters: ["u32", ERROR], result: "i32" },
+  // Older libraries, which `compare` opens too, have none.
+  lw_upload_profile: {
+    parameters: ["u32", "buffer", "u32", ERROR],
+    result: "i32",
+    optional: true,
+  },
   lw_tape_load: {
     parameters: ["u32", "buffer", "u64", "buffer", "u32", "u32", "buffer", ERROR],
     result: "i32",

@@ -228,6 +228,15 @@ int32_t lw_weights_unmap(uint32_t memory, lw_error* error) {
 	return lw_memory_free(memory, error);
 }
 
+int32_t lw_upload_profile(uint32_t memory, uint64_t* ns, uint32_t times, lw_error* error) {
+	return guarded(error, [&] {
+		LW_FIND(m, memories, memory, "memory");
+		if (m->block->read_only) return LW_REFUSE(error, "Memory %u is read-only", memory);
+		std::lock_guard<std::mutex> lock(m->device->playing);
+		return m->device->p->profile_upload(*m->block, ns, times, error);
+	});
+}
+
 int32_t lw_tape_load(uint32_t device, const void* bytes, uint64_t n_bytes, const lw_binding* bindings, uint32_t n_bindings, uint32_t step_slot, uint32_t* out, lw_error* error) {
 	return guarded(error, [&] {
 		*out = 0;

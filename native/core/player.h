@@ -30,6 +30,8 @@ struct player {
 	virtual bool threadgroups() { return false; }
 	virtual int32_t alloc(uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) = 0;
 	virtual int32_t map(const std::string& path, uint64_t bytes, std::shared_ptr<memory_block>* out, lw_error* error) = 0;
+	// Nanoseconds of each of so many copies of pinned memory over the whole block.
+	virtual int32_t profile_upload(memory_block&, uint64_t*, uint32_t, lw_error* error) { return LW_REFUSE(error, "Nothing is uploaded to this device: it uses files in place"); }
 	virtual int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) = 0;
 	virtual int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) = 0;
 	virtual int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) = 0;

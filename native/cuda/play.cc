@@ -374,6 +374,10 @@ public:
 		return LW_STATUS_OK;
 	}
 
+	int32_t profile_upload(memory_block& m, uint64_t* ns, uint32_t times, lw_error* error) override {
+		return lw::profile_upload(*device_, on_device(m).at, m.bytes, ns, times, error);
+	}
+
 	int32_t write(memory_block& m, uint64_t offset, const void* from, uint64_t bytes, lw_error* error) override { return on_device(m).write(offset, from, bytes, error); }
 	int32_t read(memory_block& m, uint64_t offset, void* to, uint64_t bytes, lw_error* error) override { return on_device(m).read(offset, to, bytes, error); }
 	int32_t copy(memory_block& to, uint64_t to_offset, memory_block& from, uint64_t from_offset, uint64_t bytes, lw_error* error) override {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <thread>
@@ -99,6 +100,21 @@ int32_t cuda_upload::copy(const cuda_device& device, uint8_t* to, int file, cons
 void cuda_upload::release() {
 	std::lock_guard<std::mutex> lock(uploading_);
 	lanes_.clear();
+}
+
+int32_t profile_upload(const cuda_device& device, uint8_t* to, uint64_t bytes, uint64_t* ns, uint32_t times, lw_error* error) {
+	LW_CUDA(device.use(), "Cannot use the CUDA device");
+	pinned_memory from;
+	LW_CUDA(from.alloc(bytes), "Cannot pin memory");
+	memset(from.at, 0, bytes);
+	LW_CUDA(cudaStreamSynchronize(device.copies), "Cannot upload memory");
+	for (uint32_t i = 0; i < times; i++) {
+		const auto begin = std::chrono::steady_clock::now();
+		LW_CUDA(cudaMemcpyAsync(to, from.at, bytes, cudaMemcpyHostToDevice, device.copies), "Cannot upload memory");
+		LW_CUDA(cudaStreamSynchronize(device.copies), "Cannot upload memory");
+		ns[i] = uint64_t(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
+	}
+	return LW_STATUS_OK;
 }
 
 }  // namespace lw

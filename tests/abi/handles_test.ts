@@ -1,5 +1,6 @@
 /** Devices, memory and tapes as handles: what is refused, and what outlives what. */
 import assert from "node:assert/strict";
+import { listDevices } from "../../engine/model.ts";
 import { Device, NativeError, readRing, STATUS } from "../../ffi/abi/handle.ts";
 import { encodeTape } from "../../ffi/tape/encode.ts";
 import { planTape } from "../../ffi/tape/plan.ts";
@@ -192,6 +193,17 @@ Deno.test("handles: sampled tokens are read from the ring, never beyond it", () 
   assert.equal(readRing(step, history, 8, 0, to), 2);
   assert.equal(readRing(step, history, 8, 5, to), 0);
   assert.equal(readRing(step, history, 0xffffffff, 0xfffffffe, to), 0);
+});
+
+Deno.test("handles: nothing is uploaded where files are used in place", () => {
+  using memory = cpu.alloc(64);
+  refused(() => memory.profileUpload(2), /uses files in place/);
+});
+
+Deno.test("handles: devices are listed with the threads that they have when nobody says", () => {
+  using all = Device.open("cpu");
+  const listed = listDevices().filter(({ kind }) => kind === "cpu");
+  assert.ok(listed.length > 0 && listed.every(({ threads }) => threads === all.info.threads));
 });
 
 Deno.test("handles: devices that are not there", () => {

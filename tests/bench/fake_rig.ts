@@ -59,6 +59,8 @@ export interface Script {
   readonly readings?: (n: number) => Partial<MachineReading>;
   readonly loadNs?: (n: number) => number;
   readonly copied?: (n: number) => Copied;
+  /** Bytes a second. */
+  readonly upload?: number;
   readonly weights?: (n: number) => string;
 }
 
@@ -305,6 +307,9 @@ export class FakeRig implements Rig {
     const n = this.#loads++;
     this.clock.advance(this.script.loadNs?.(n) ?? 2_000_000);
     return Promise.resolve(this.script.copied?.(n) ?? null);
+  }
+  uploadBandwidth(): number | null {
+    return this.script.upload ?? null;
   }
   weights(): Promise<string> {
     return Promise.resolve(this.script.weights?.(this.#loads) ?? "same");

@@ -266,8 +266,17 @@ Deno.test("load and perplexity: times without a limit", async () => {
   assert.equal(load.copy, null);
   assert.match(load.absent.copy, /^files are used where they lie/);
   const copied = (n: number) => ({ bytes: 8e9, ns: [9, 1, 4, 2][n] * 1e9 });
-  const copies = (await measure({ load: true, repetitions: 3 }, { copied })).rows[0];
-  assert.deepEqual(copies.copy, { bytes: 8e9, ns: [1e9, 4e9, 2e9], gb_s: 4 });
+  const copies = async (upload?: number) =>
+    (await measure({ load: true, repetitions: 3 }, { copied, upload })).rows[0];
+  const rates = { bytes: 8e9, ns: [1e9, 4e9, 2e9], gb_s: 4 };
+  const unknown = (await copies()).copy;
+  assert.deepEqual(unknown, { ...rates, limit_gb_s: null, pct_of_limit: null });
+  const held = await copies(5e9);
+  assert.deepEqual([held.status, held.check.ok], ["ok", true]);
+  assert.deepEqual(held.copy, { ...rates, limit_gb_s: 5, pct_of_limit: 80 });
+  const tooFast = await copies(3.2e9);
+  assert.equal(tooFast.status, "error");
+  assert.match(tooFast.error!, /^125\.0 % of what pinned memory is copied at: .* counted wrongly$/);
   const other = await measure({ load: true }, { weights: (n) => String(n > 3) });
   assert.equal(other.rows[0].check.ok, false);
 });

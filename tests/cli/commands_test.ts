@@ -126,6 +126,7 @@ Deno.test("device errors have code 3, refusals of native code 2", async () => {
   });
   assert.equal(refused.code, 2);
 });
+
 Deno.test("synth: a folder that cannot be written is one line with code 2", async () => {
   const empty = await command(["synth", "--out", ""]);
   assert.equal(empty.code, 2);
@@ -134,4 +135,57 @@ Deno.test("synth: a folder that cannot be written is one line with code 2", asyn
   const long = await command(["synth", "-m", "qwen35-0.8b", "--layers", "4", "--out", out]);
   assert.equal(long.code, 2);
   assert.match(long.err, /error: Cannot write .*: .*\n$/);
+});
+
+Deno.test("synth: sizes that cannot be are one line with code 2, before anything is written", async () => {
+  const out = `${await Deno.makeTempDir()}/model`;
+  const cases: [string[], RegExp][] = [
+    [
+      ["--experts", "3"],
+      /^error: --experts 3: tiny chooses 4 for each token; .* Give 4 or more\.\n$/,
+    ],
+    [
+      ["-m", "qwen35-9b", "--experts", "8"],
+      /^error: qwen35-9b has no experts: .* Leave it out\.\n$/,
+    ],
+    [["--experts", "1025"], /^error: .*'1025' .* from 1 to 1024, such as 64\.\n$/],
+    [["--layers", "0"], /^error: .*'0' .* from 1 to 512, such as 8\.\n$/],
+    [["--layers", "513"], /^error: .*'513' .* from 1 to 512, such as 8\.\n$/],
+    [["--layers", "2.5"], /^error: .*'2\.5' .* whole number/],
+    [["--vocab", "15"], /^error: .*'15' .* from 16 to 4194304, such as 4096\.\n$/],
+    [["--vocab", "99999999999999999999"], /^error: .* from 16 to 4194304, such as 4096\.\n$/],
+  ];
+  for (const [argv, told] of cases) {
+    const ran = await command(["synth", ...argv, "--out", out]);
+    assert.equal(ran.code, 2, argv.join(" "));
+    assert.match(ran.err, told);
+    await assert.rejects(Deno.stat(out), Deno.errors.NotFound);
+  }
+});
+
+Deno.test("synth: an interrupt leaves nothing and has code 130", async () => {
+  const out = `${await Deno.makeTempDir()}/model`;
+  const ran = await command(["synth", "--out", out], { signal: AbortSignal.abort() });
+  assert.equal(ran.code, 130);
+  assert.match(ran.err, /\ninterrupted: nothing was left in .*\/model\n$/);
+  assert.equal(ran.out, "");
+  await assert.rejects(Deno.stat(out), Deno.errors.NotFound);
+});
+
+Deno.test("synth: Ctrl-C in the real process leaves nothing", async () => {
+  const folder = await Deno.makeTempDir(), out = `${folder}/model`;
+  const main = new URL("../../cli/main.ts", import.meta.url).pathname;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", main, "synth", "-m", "qwen35-9b", "--layers", "8", "--out", out],
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+  const begun = () =>
+    [...Deno.readDirSync(folder)].length > 0 && [...Deno.readDirSync(out)].length > 0;
+  for (let i = 0; i < 4000 && !begun(); i++) await new Promise((wake) => setTimeout(wake, 5));
+  child.kill("SIGINT");
+  const { code, stderr } = await child.output();
+  assert.equal(code, 130, new TextDecoder().decode(stderr));
+  assert.deepEqual([...Deno.readDirSync(folder)], []);
 });

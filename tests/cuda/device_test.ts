@@ -48,6 +48,19 @@ cudaTest("more memory than there is is refused, and nothing is lost", () => {
   assert.deepEqual([...bytes], [0, 0, 0]);
 });
 
+cudaTest("pinned memory is copied as fast as a bus, and to all of a memory", () => {
+  using device = openDevice({ kind: "cuda" });
+  using memory = device.alloc(64 << 20);
+  const last = new Uint8Array(1), at = memory.bytes - 1;
+  memory.write(at, Uint8Array.of(1));
+  const ns = [...memory.profileUpload(4)!].map(Number);
+  assert.equal(ns.length, 4);
+  // From the first generation of PCIe with one lane to NVLink between chips.
+  for (const one of ns) assert(memory.bytes / one > 0.1 && memory.bytes / one < 1000, `${one} ns`);
+  memory.read(at, last);
+  assert.equal(last[0], 0);
+});
+
 const IDS = Uint32Array.from({ length: 100 }, (_, i) => (i * 7919 + 13) % 500);
 
 const TOKENS = 25;

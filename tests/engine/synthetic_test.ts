@@ -82,7 +82,32 @@ Deno.test("synthetic: fewer layers, experts and ids; every alias has a size", as
   const few = await syntheticModel("qwen35-a3b", { experts: 16 }, {});
   assert.equal(few.config.experts, 16);
   await assert.rejects(syntheticModel("qwen35-4b", { routing: "zipf" }, {}), /has no experts/);
-  await assert.rejects(syntheticModel("qwen35-4b", { experts: 8 }, {}), /num_experts/);
+  const refused: [string, number, RegExp][] = [
+    [
+      "qwen35-4b",
+      8,
+      /^UserError: qwen35-4b has no experts: --experts 8 means nothing\. Leave it out\.$/,
+    ],
+    [
+      "qwen35-a3b",
+      7,
+      /^UserError: --experts 7: qwen35-a3b chooses 8 for each token; .*\. Give 8 or more\.$/,
+    ],
+    ["tiny", 3, /^UserError: --experts 3: tiny chooses 4 /],
+  ];
+  for (const [name, experts, told] of refused) {
+    await assert.rejects(syntheticModel(name, { experts }, {}), told);
+  }
+});
+
+Deno.test("synthetic: the least sizes, and odd ones, are played", async () => {
+  for (
+    const sizes of [{ layers: 1, experts: 4, vocab: 16 }, { layers: 5, experts: 5, vocab: 17 }]
+  ) {
+    const made = await logits("tiny", sizes);
+    assert.equal(made.length, 20 * sizes.vocab);
+    assert(made.every(Number.isFinite));
+  }
 });
 
 Deno.test("synthetic: zipf shares fall as 1 / rank and add up to the chosen experts", () => {
