@@ -33,7 +33,7 @@ typedef owned<cudaGraphExec_t, cudaGraphExecDestroy> executable;
 struct cuda_record {
 	const void* function;
 	dim3 grid;
-	uint32_t threads, dynamic_bytes, n_slots;
+	uint32_t threads, dynamic_bytes, carveout, n_slots;
 	void* pointers[LW_SLOTS_MAX];
 	uint32_t words[LW_WORDS_MAX];
 	bool has_words;
@@ -267,6 +267,7 @@ class cuda_player : public host_player {
 			out->grid = dim3(l.grid[0], l.grid[1], l.grid[2]);
 			out->threads = l.threads;
 			out->dynamic_bytes = l.dynamic_bytes;
+			out->carveout = l.carveout;
 			out->n_slots = o->slots;
 			out->has_words = o->args_bytes;
 			out->overlaps = !before || !writes_early(t, t.records[index - 1], before->override, r, *o);
@@ -310,12 +311,13 @@ class cuda_player : public host_player {
 	}
 
 	// As much shared memory a block as the device has: the limit is the function's, and its records differ.
-	int32_t allow_shared(const void* function, uint32_t record, lw_error* error) const {
+	int32_t allow_shared(const cuda_record& r, uint32_t index, lw_error* error) const {
 		cudaFuncAttributes has;
-		cudaError_t code = cudaFuncGetAttributes(&has, function);
+		cudaError_t code = cudaFuncGetAttributes(&has, r.function);
 		const int most = int(device_->properties.sharedMemPerBlockOptin) - (code ? 0 : int(has.sharedSizeBytes));
-		if (!code && has.maxDynamicSharedSizeBytes < most) code = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
-		return code ? cuda_failure(code, record, "Cannot load tape", error) : int32_t(LW_STATUS_OK);
+		if (!code && has.maxDynamicSharedSizeBytes < most) code = cudaFuncSetAttribute(r.function, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+		if (!code && r.carveout) code = cudaFuncSetAttribute(r.function, cudaFuncAttributePreferredSharedMemoryCarveout, int(r.carveout));
+		return code ? cuda_failure(code, index, "Cannot load tape", error) : int32_t(LW_STATUS_OK);
 	}
 
 	// The step block is kept in the host's sight at the begin of a memory that tapes change through nothing else.
@@ -401,7 +403,7 @@ public:
 			cuda_record r{};
 			if (!bind(*t, i, i ? &made->records.back() : nullptr, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
 			if (r.dynamic_bytes > 0)
-				if (int32_t bad = allow_shared(r.function, i, error)) return bad;
+				if (int32_t bad = allow_shared(r, i, error)) return bad;
 			made->records.push_back(r);
 		}
 		if (int32_t bad = cuda_memory::alloc(device_, 8 * (t->records.size() + 2), true, &made->own, error)) return bad;

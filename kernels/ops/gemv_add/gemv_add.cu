@@ -6,7 +6,7 @@ namespace lw_cuda {
 namespace {
 
 template <class F, uint32_t ROWS>
-__global__ void __launch_bounds__(GEMV_THREADS, ROWS <= 2 ? 2 : 1)
+__global__ void __maxnreg__(gemv_registers(ROWS))
 gemv_add_rows(const float* x, const uint8_t* w, const uint8_t* w_scales, const uint8_t* w_biases, float* y, const __grid_constant__ gemv_add_args a, unsigned long long* stamp) {
 	const Concatenation all = {{{w, w_scales, w_biases}}, {a.out}};
 	gemv<F, ROWS, true>(x, nullptr, 0.0f, a.rows, a.in_dim, all, y, a.out);

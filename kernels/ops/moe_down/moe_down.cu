@@ -6,7 +6,7 @@ namespace lw_cuda {
 namespace {
 
 template <class F>
-__global__ void __launch_bounds__(DOWN_THREADS)
+__global__ void __maxnreg__(DOWN_REGISTERS)
 moe_down_format(const float* h, const uint32_t* ids, const float* weights, const uint8_t* experts_down, const uint8_t* experts_down_scales, const uint8_t* experts_down_biases,
                 float* y, const __grid_constant__ moe_down_args a, unsigned long long* stamp) {
 	down<F, false>(h, ids, weights, a.top_k, a.experts, nullptr, {experts_down, experts_down_scales, experts_down_biases}, {}, a.ffn, a.dim, y);

@@ -7,7 +7,7 @@ namespace lw_cuda {
 namespace {
 
 template <class F>
-__global__ void __launch_bounds__(DOWN_THREADS)
+__global__ void __maxnreg__(DOWN_REGISTERS)
 moe_down_add_format(const float* h, const uint32_t* ids, const float* weights, const float* logits, const uint8_t* experts_down, const uint8_t* experts_down_scales, const uint8_t* experts_down_biases,
                     const uint8_t* shared_down, const uint8_t* shared_down_scales, const uint8_t* shared_down_biases, float* x, const __grid_constant__ moe_down_add_args a, unsigned long long* stamp) {
 	down<F, true>(h, ids, weights, a.top_k, a.experts, logits + size_t(blockIdx.y) * a.logit_stride + a.gate_col, {experts_down, experts_down_scales, experts_down_biases},

@@ -7,7 +7,7 @@ namespace lw_cuda {
 namespace {
 
 template <class F, uint32_t ROWS>
-__global__ void __launch_bounds__(GEMV_THREADS, ROWS <= 2 ? 2 : 1)
+__global__ void __maxnreg__(gemv_registers(ROWS))
 norm_gemv_rows(const float* x, const uint8_t* w0, const uint8_t* w0_scales, const uint8_t* w0_biases, const uint8_t* w1, const uint8_t* w1_scales,
      const uint8_t* w1_biases, const uint8_t* w2, const uint8_t* w2_scales, const uint8_t* w2_biases, const uint8_t* w3, const uint8_t* w3_scales,
      const uint8_t* w3_biases, const float* w_norm, float* y, const __grid_constant__ norm_gemv_args a, unsigned long long* stamp) {

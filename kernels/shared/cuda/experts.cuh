@@ -71,7 +71,7 @@ __device__ __forceinline__ void gate_up(const float* x, const float* w_norm, flo
 		if (blockIdx.x > 0) return;
 		const float weight = chosen_weight(top_k, lane, choice);
 		if (lane < top_k) {
-			ids[row * top_k + lane] = choice.id;
+			store_relaxed(ids + row * top_k + lane, choice.id);
 			weights[row * top_k + lane] = weight;
 		}
 		return;
@@ -79,13 +79,20 @@ __device__ __forceinline__ void gate_up(const float* x, const float* w_norm, flo
 	if (walk.tile >= walk.tiles) return;
 	while (asked < walk.slots) walk.ask(asked++, rows_at);
 
-	const auto write = [&](uint32_t tile, const LaneSums<1>& sums) {
+	// Where a lane's output goes, and whether it is one: known before the sums are.
+	float* to = nullptr;
+	bool is_zero = false;
+	const auto early = [&](uint32_t tile) {
+		const uint32_t slot = slot_of(tile), j = tile % slot_tiles * GATE_UP_TILE + lane / 4;
+		to = lane % 4 == 0 && j < ffn ? h + (size_t(row) * slots + slot) * ffn + j : nullptr;
+		is_zero = outside(slot);
+	};
+	const auto write = [&](uint32_t, const LaneSums<1>& sums) {
 		float out[2];
 		finish<1>(sums, 0, staged.inverses[0], lane, out);
-		const uint32_t slot = slot_of(tile), j = tile % slot_tiles * GATE_UP_TILE + lane / 4;
-		if (lane % 4 == 0 && j < ffn) h[(size_t(row) * slots + slot) * ffn + j] = outside(slot) ? 0.0f : silu(out[0]) * out[1];
+		if (to) *to = is_zero ? 0.0f : silu(out[0]) * out[1];
 	};
-	walk.run(staged, reinterpret_cast<float2*>(shared + partials), rows_at, [](uint32_t) {}, write);
+	walk.run(staged, reinterpret_cast<float2*>(shared + partials), rows_at, early, write);
 }
 
 template <class F, bool ROUTE> inline bool gate_up_shape(uint32_t rows, uint32_t in_dim, uint32_t slots, uint32_t ffn, const Chip& chip, Launch* out) {
@@ -94,14 +101,15 @@ template <class F, bool ROUTE> inline bool gate_up_shape(uint32_t rows, uint32_t
 	const uint32_t blocks = tiles < chip.multiprocessors ? tiles : chip.multiprocessors;
 	const auto other = [&](uint32_t threads) { return uint32_t(StagedLayout<F>(1, in_dim).bytes + partial_bytes<1>(threads) + TOP_K_MAX * 4); };
 	Teams teams;
-	if (!choose_teams<F>(in_dim, (tiles + blocks - 1) / blocks, GATE_UP_THREADS - ROUTE * WARP, other, &teams)) return false;
+	if (!choose_teams<F>(in_dim, (tiles + blocks - 1) / blocks, GATE_UP_THREADS - ROUTE * WARP, true, other, &teams)) return false;
 	// The choice is no part of the dynamic bytes.
-	*out = {{blocks, rows, 1}, teams.threads + ROUTE * WARP, uint32_t(teams.bytes - TOP_K_MAX * 4)};
+	*out = {{blocks, rows, 1}, teams.threads + ROUTE * WARP, uint32_t(teams.bytes - TOP_K_MAX * 4), PRODUCT_CARVEOUT};
 	return true;
 }
 
 // down: a block does a tile of d. A unit is a chunk of one slot; warps take units in turn, each with its piece of h.
-constexpr uint32_t DOWN_THREADS = 512;
+// With so few registers a thread the product of the next record has room beside it, and loads its weights meanwhile.
+constexpr uint32_t DOWN_THREADS = 512, DOWN_REGISTERS = 96;
 
 template <class F> struct DownLayout {
 	uint32_t staged, dots, bytes;
@@ -118,19 +126,18 @@ template <class F, bool SHARED>
 __device__ __forceinline__ void down(const float* h, const uint32_t* ids, const float* weights, uint32_t top_k, uint32_t experts, const float* gate_logit, const Weight& routed,
                                      const Weight& shared_down, uint32_t ffn, uint32_t dim, float* y) {
 	extern __shared__ __align__(16) uint8_t shared[];
-	const uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+	const uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 	const uint32_t chunks = F::chunks(ffn), slots = top_k + SHARED, units = slots * chunks, d = blockIdx.x * TILE, row = blockIdx.y;
+	const uint32_t warps = min(blockDim.x / WARP, units);
 	const DownLayout<F> layout(warps, units);
 	float* dots = reinterpret_cast<float*>(shared + layout.dots);
 	ids += row * top_k;
 
 	Chunk<F>& chunk = reinterpret_cast<Chunk<F>*>(shared)[warp];
 	uint8_t* staged_at = shared + warps * sizeof(Chunk<F>) + warp * layout.staged;
-	const auto ask = [&](uint32_t unit) {
+	const auto ask = [&](uint32_t unit, uint32_t id) {
 		const uint32_t slot = unit / chunks, second = d + (d + 8 < dim ? 8 : 0);
-		const bool own = SHARED && slot == top_k;
-		const uint32_t id = own ? 0 : ids[slot];
-		const Weight& w = own ? shared_down : routed;
+		const Weight& w = SHARED && slot == top_k ? shared_down : routed;
 		const size_t first = size_t(id < experts ? id : 0) * dim;
 		TileRows<F> rows;
 		rows.set(0, w, first + d, dim - d - 1, ffn);
@@ -139,28 +146,33 @@ __device__ __forceinline__ void down(const float* h, const uint32_t* ids, const 
 		end_copies();
 	};
 
-	// Nothing has to be chosen for the shared expert.
-	uint32_t unit = warp;
-	const bool ahead = SHARED && unit < units && unit / chunks == top_k;
-	if (ahead) ask(unit);
+	// The shared expert is number 0 of its own.
+	const auto expert_of = [&](uint32_t unit) { return SHARED && unit / chunks == top_k ? 0 : load_relaxed(ids + unit / chunks); };
+	// The record before may be about to choose. As a rule it has done so long ago; what it has to say when it has ended counts.
+	uint32_t unit = warp, asked = 0;
+	if (unit < units) ask(unit, asked = expert_of(unit));
 	wait_for_previous();
-	if (!ahead && unit < units) ask(unit);
 
 	float old = 0.0f;
 	if (SHARED && threadIdx.x < TILE && d + threadIdx.x < dim) old = y[size_t(row) * dim + d + threadIdx.x];
 
 	for (; unit < units; unit += warps) {
-		const uint32_t slot = unit / chunks, c = unit % chunks;
+		const uint32_t slot = unit / chunks, c = unit % chunks, expert = expert_of(unit);
 		// An expert outside adds nothing.
-		const bool outside = slot < top_k && ids[slot] >= experts;
-		const float weight = outside ? 0.0f : slot < top_k ? weights[row * top_k + slot] : *gate_logit;
+		const bool outside = slot < top_k && expert >= experts;
+		const float weight = slot < top_k ? weights[row * top_k + slot] : *gate_logit;
 		const Staged staged = stage<F, 1>(staged_at, h + (size_t(row) * slots + slot) * ffn + c * F::CHUNK, nullptr, 0.0f, 1, min(F::CHUNK, ffn - c * F::CHUNK), {lane, WARP, 0});
 		wait_for_copies(false);
+		if (expert != asked) {
+			__syncwarp();
+			ask(unit, expert);
+			wait_for_copies(false);
+		}
 		__syncwarp();
 		LaneSums<1> sums{};
 		add_chunk<F, 1>(chunk, staged, 0, lane, sums);
 		__syncwarp();
-		if (unit + warps < units) ask(unit + warps);
+		if (unit + warps < units) ask(unit + warps, asked = expert_of(unit + warps));
 		float out[2];
 		finish<1>(sums, 0, staged.inverses[0], lane, out);
 		const float product = __fmul_rn(slot < top_k ? weight : sigmoid(weight), lane % 2 ? out[1] : out[0]);
@@ -177,8 +189,10 @@ __device__ __forceinline__ void down(const float* h, const uint32_t* ids, const 
 template <class F, bool SHARED> inline bool down_shape(uint32_t rows, uint32_t ffn, uint32_t top_k, uint32_t dim, Launch* out) {
 	const uint32_t units = (top_k + SHARED) * F::chunks(ffn), turns = (units + DOWN_THREADS / WARP - 1) / (DOWN_THREADS / WARP);
 	if (ffn % 64 || ffn % F::GROUP || units == 0 || dim == 0) return false;
-	const uint32_t warps = (units + turns - 1) / turns;
-	*out = {{(dim + TILE - 1) / TILE, rows, 1}, warps * WARP, DownLayout<F>(warps, units).bytes};
+	// By fours, as registers are those of quarters of a multiprocessor: there is no room for two blocks, but for the next
+	// record's.
+	const uint32_t warps = ((units + turns - 1) / turns + 3) / 4 * 4;
+	*out = {{(dim + TILE - 1) / TILE, rows, 1}, warps * WARP, DownLayout<F>(warps < units ? warps : units, units).bytes, PRODUCT_CARVEOUT};
 	return out->dynamic_bytes <= SHARED_BYTES_MAX;
 }
 

@@ -9,6 +9,9 @@ namespace lw_cuda {
 constexpr uint32_t GEMV_THREADS = 512;
 // Rows of x that share one stream of weights.
 constexpr uint32_t GEMV_ROWS_MAX = 8;
+// Of a thread: for few rows no more than leave room for the expert products of the record before, and no fewer, as what is
+// spilled meets a first-level cache made small by shared memory.
+constexpr uint32_t gemv_registers(uint32_t rows) { return rows <= 2 ? 72 : 128; }
 #define LW_CUDA_ROWS(X, v) X(v, 1) X(v, 2) X(v, 4) X(v, 8)
 
 __host__ __device__ inline uint32_t tiles_of(uint32_t out) { return (out + TILE - 1) / TILE; }
@@ -96,8 +99,8 @@ template <class F, uint32_t ROWS> inline bool gemv_launch(uint32_t rows, uint32_
 	const uint32_t blocks = tiles < chip.multiprocessors ? tiles : chip.multiprocessors;
 	const auto other = [&](uint32_t threads) { return StagedLayout<F>(ROWS, in_dim).bytes + partial_bytes<ROWS>(threads); };
 	Teams teams;
-	if (!choose_teams<F>(in_dim, (tiles + blocks - 1) / blocks, GEMV_THREADS, other, &teams)) return false;
-	*out = {{blocks, (rows + ROWS - 1) / ROWS, 1}, teams.threads, teams.bytes};
+	if (!choose_teams<F>(in_dim, (tiles + blocks - 1) / blocks, GEMV_THREADS, is_exclusive(blocks, chip), other, &teams)) return false;
+	*out = {{blocks, (rows + ROWS - 1) / ROWS, 1}, teams.threads, teams.bytes, PRODUCT_CARVEOUT};
 	return true;
 }
 

@@ -17,6 +17,14 @@ __device__ __forceinline__ float sum_of_lanes(float v) {
 	return v;
 }
 
+// Words that another record may write or read meanwhile: as a whole, in the second-level cache.
+__device__ __forceinline__ uint32_t load_relaxed(const uint32_t* p) {
+	uint32_t v;
+	asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+__device__ __forceinline__ void store_relaxed(uint32_t* p, uint32_t v) { asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+
 // The line at p into the second-level cache alone, where what an earlier record writes stays true, and its page into the
 // tables of addresses: may come before the wait for that record.
 __device__ __forceinline__ void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory"); }

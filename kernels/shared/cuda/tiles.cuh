@@ -89,14 +89,15 @@ template <class F, uint32_t ROWS> struct Walk {
 		end_copies();
 	}
 
-	// All tiles; every slot has been asked for. `early(tile)` is called in the team's first warp before its sums are
-	// complete, `write(tile, sums)` when they are.
+	// All tiles; every slot has been asked for. `early(tile)` is called in the team's first warp before it has sums, or with
+	// many rows of them before they are complete, as they take all registers; `write(tile, sums)` when they are.
 	template <class ROWS_AT, class EARLY, class WRITE>
 	__device__ __forceinline__ void run(const Staged& staged, float2* partials, ROWS_AT rows_at, EARLY early, WRITE write) {
 		constexpr uint32_t PAIRS = LaneSums<ROWS>::N / 2 * WARP;
 		uint32_t slot = 0;
 		for (uint32_t turn = 0; tile < tiles; turn++, tile += stride) {
 			LaneSums<ROWS> sums{};
+			if (ROWS <= 2 && part == 0) early(tile);
 			for (uint32_t c = part; c < chunks; c += parts) {
 				wait_for_copies(slots > 1);
 				__syncwarp();
@@ -105,7 +106,7 @@ template <class F, uint32_t ROWS> struct Walk {
 				ask(slot, rows_at);
 				slot = slots - 1 - slot;
 			}
-			if (part == 0) early(tile);
+			if (ROWS > 2 && part == 0) early(tile);
 			if (parts > 1) {
 				float2* of_team = partials + (turn % 2 * teams + team) * parts * PAIRS;
 				if (part > 0) put_sums<ROWS>(of_team + part * PAIRS, sums, lane);
@@ -122,23 +123,30 @@ template <class F, uint32_t ROWS> struct Walk {
 // leave another one idle: measured, that costs more than overlapping two records wins.
 constexpr uint32_t EXCLUSIVE_BYTES = 115 << 10;
 
+// A grid of few blocks need not be alone: it leaves most multiprocessors idle anyway, and may load its weights beside the
+// record before.
+inline bool is_exclusive(uint32_t blocks, const Chip& chip) { return blocks > chip.multiprocessors / 4; }
+
+// Products with weights have 196 KB shared of 228: two of them side by side, and 60 KB of first-level cache.
+constexpr uint32_t PRODUCT_CARVEOUT = 86;
+
 // From so many rounds of a block on, one slot a warp is faster than two: measured.
 constexpr uint32_t LONG_ROUNDS = 6;
 
 // Threads of a block with `tiles` tiles, no more than `threads_max`, and its shared memory: `other_bytes(threads)` and
-// the warps' slots. No more of either than there are units, so that where it can be all of them are under way at once.
+// the warps' slots; more than half of a multiprocessor's where the block is to be `exclusive`. No more of either than there are units, so that where it can be all of them are under way at once.
 // False where not one slot fits.
 struct Teams {
 	uint32_t threads, bytes;
 };
-template <class F, class BYTES> inline bool choose_teams(uint32_t in_dim, uint32_t tiles, uint32_t threads_max, BYTES other_bytes, Teams* out) {
+template <class F, class BYTES> inline bool choose_teams(uint32_t in_dim, uint32_t tiles, uint32_t threads_max, bool exclusive, BYTES other_bytes, Teams* out) {
 	const uint32_t chunks = F::chunks(in_dim), parts = parts_of(chunks), turns = (chunks + parts - 1) / parts;
 	const uint32_t most = threads_max / WARP / parts, rounds = (tiles + most - 1) / most;
 	// The fewest teams that need no more rounds.
 	const uint32_t teams = (tiles + rounds - 1) / rounds, threads = teams * parts * WARP;
 	for (uint32_t slots = rounds < LONG_ROUNDS && rounds * turns > 1 ? SLOTS_MAX : 1; slots; slots--) {
 		const uint32_t bytes = other_bytes(threads) + slots * teams * parts * uint32_t(sizeof(Chunk<F>));
-		*out = {threads, bytes > EXCLUSIVE_BYTES ? bytes : EXCLUSIVE_BYTES};
+		*out = {threads, exclusive && bytes < EXCLUSIVE_BYTES ? EXCLUSIVE_BYTES : bytes};
 		if (bytes <= SHARED_BYTES_MAX) return true;
 	}
 	return false;

@@ -29,6 +29,9 @@ struct Chip {
 };
 struct Launch {
 	uint32_t grid[3], threads, dynamic_bytes;
+	// Percent of the first-level cache's memory that is to be shared memory, one number for a function; 0: as the driver
+	// has it. Records are side by side on a multiprocessor only where it is the same.
+	uint32_t carveout = 0;
 };
 // False: not for these sizes. `words` is the argument struct.
 typedef bool (*Shape)(const void* words, const Chip& chip, Launch* out);
