@@ -30,6 +30,10 @@ __device__ __forceinline__ Eight load_eight(const float* x, const float* weights
 	}
 	return e;
 }
+__device__ __forceinline__ void store_eight(float* to, const Eight& e) {
+	*reinterpret_cast<float4*>(to) = make_float4(e.v[0], e.v[1], e.v[2], e.v[3]);
+	*reinterpret_cast<float4*>(to + 4) = make_float4(e.v[4], e.v[5], e.v[6], e.v[7]);
+}
 // As bits, so that NaN is greater than infinity and that greater than all.
 __device__ __forceinline__ uint32_t greatest(const Eight& e) {
 	uint32_t bits = 0;
@@ -125,7 +129,9 @@ struct Team {
 
 // Stages `rows` rows of x, in_dim values each, ROWS >= rows of them laid out. With w_norm: of x * w_norm, and results
 // are to be multiplied by 1 / sqrt(mean(x^2) + eps). A team's barrier has to follow before anybody reads.
-template <class F, uint32_t ROWS>
+// IN_PLACE: values lie where their digits will, from the survey on, for one row of whole chunks of four-bit codes. All of a
+// long row is under way at once then.
+template <class F, uint32_t ROWS, bool IN_PLACE = false>
 __device__ __forceinline__ Staged stage(uint8_t* shared, const float* x, const float* w_norm, float eps, uint32_t rows, uint32_t in_dim, const Team& team) {
 	const StagedLayout<F> layout(ROWS, in_dim);
 	float* sums = reinterpret_cast<float*>(shared + layout.sums);
@@ -157,13 +163,30 @@ __device__ __forceinline__ Staged stage(uint8_t* shared, const float* x, const f
 	// The first items stay in registers from the survey to the digits.
 	constexpr uint32_t HELD = 2;
 	Eight held[HELD];
+	float* values = reinterpret_cast<float*>(shared);
+	if constexpr (IN_PLACE) {
+		static_assert(ROWS == 1 && F::STEP_DIGITS == F::STEP * 4);
+		for (uint32_t item = team.rank; item < items; item += team.count) {
+			copy16(values + item * 8, x + item * 8);
+			copy16(values + item * 8 + 4, x + item * 8 + 4);
+		}
+		end_copies();
+		wait_for_copies(false);
+#pragma unroll 1
+		for (uint32_t item = team.rank; item < items; item += team.count) {
+			const Eight e = load_eight(values + item * 8, w_norm ? w_norm + item * 8 : nullptr);
+			survey(item, e);
+			if (w_norm) store_eight(values + item * 8, e);
+		}
+	} else {
 #pragma unroll
-	for (uint32_t h = 0; h < HELD; h++)
-		if (team.rank + h * team.count < items) held[h] = load(team.rank + h * team.count);
+		for (uint32_t h = 0; h < HELD; h++)
+			if (team.rank + h * team.count < items) held[h] = load(team.rank + h * team.count);
 #pragma unroll
-	for (uint32_t h = 0; h < HELD; h++)
-		if (team.rank + h * team.count < items) survey(team.rank + h * team.count, held[h]);
-	for (uint32_t item = team.rank + HELD * team.count; item < items; item += team.count) survey(item, load(item));
+		for (uint32_t h = 0; h < HELD; h++)
+			if (team.rank + h * team.count < items) survey(team.rank + h * team.count, held[h]);
+		for (uint32_t item = team.rank + HELD * team.count; item < items; item += team.count) survey(item, load(item));
+	}
 	for (uint32_t i = team.rank; i < rows * pads; i += team.count) sums[i / pads * layout.sums_stride + in_dim / 64 + i % pads] = 0.0f;
 	team.meet();
 
@@ -203,10 +226,20 @@ __device__ __forceinline__ Staged stage(uint8_t* shared, const float* x, const f
 		const float to_fixed = ROWS == 1 ? power_of_two(exponent) : __fmul_rn(units[row], 1.0f / (1 << F::SHIFT));
 		write_digits<F>(e, to_fixed, shared + row * layout.digits_stride, i);
 	};
+	if constexpr (IN_PLACE) {
+		// Eight lanes have a step.
+#pragma unroll 1
+		for (uint32_t item = team.rank; item < items; item += team.count) {
+			const Eight e = load_eight(values + item * 8, nullptr);
+			__syncwarp();
+			write(item, e);
+		}
+	} else {
 #pragma unroll
-	for (uint32_t h = 0; h < HELD; h++)
-		if (team.rank + h * team.count < items) write(team.rank + h * team.count, held[h]);
-	for (uint32_t item = team.rank + HELD * team.count; item < items; item += team.count) write(item, load(item));
+		for (uint32_t h = 0; h < HELD; h++)
+			if (team.rank + h * team.count < items) write(team.rank + h * team.count, held[h]);
+		for (uint32_t item = team.rank + HELD * team.count; item < items; item += team.count) write(item, load(item));
+	}
 	return {shared, sums, units, inverses, layout.digits_stride, layout.sums_stride};
 }
 

@@ -25,9 +25,10 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) { return stati
 __device__ __forceinline__ void copy16(void* to, const void* from) {
 	asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
-__device__ __forceinline__ void copy8(void* to, const void* from) {
-	asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8;" ::"r"(shared_address(to)), "l"(from) : "memory");
+__device__ __forceinline__ void copy8(uint32_t to, const void* from) {
+	asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
 }
+__device__ __forceinline__ void copy8(void* to, const void* from) { copy8(shared_address(to), from); }
 __device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Until all of this thread's groups of copies are there, or all but the last one.
 __device__ __forceinline__ void wait_for_copies(bool but_one) {
@@ -107,6 +108,10 @@ template <class F> struct alignas(16) Chunk {
 	static constexpr uint32_t BYTES = 256, STRIDE = BYTES + 16;
 	uint8_t codes[16 * STRIDE];
 	alignas(16) uint16_t scales[16][F::GROUPS], biases[16][F::GROUPS];
+
+	__device__ __forceinline__ const uint8_t* codes_of(uint32_t row) const { return codes + row * STRIDE; }
+	__device__ __forceinline__ const uint16_t* scales_of(uint32_t row) const { return scales[row]; }
+	__device__ __forceinline__ const uint16_t* biases_of(uint32_t row) const { return biases[row]; }
 
 	// Copies of the asynchronous kind. The warp has to come together between the last use of the chunk before and this.
 	// Weights lie at multiples of 8 bytes.
@@ -226,9 +231,10 @@ template <uint32_t N> __device__ __forceinline__ void load_words(uint32_t* to, c
 	}
 }
 
-// Adds the products of a chunk of weights with chunk number `number` of the activations to the sums.
-template <class F, uint32_t ROWS>
-__device__ __forceinline__ void add_chunk(const Chunk<F>& c, const Staged& x, uint32_t number, uint32_t lane, LaneSums<ROWS>& sums) {
+// Adds the products of a chunk of weights with chunk number `number` of the activations to the sums. C says where in shared
+// memory the rows of a chunk lie, as Chunk does.
+template <class F, uint32_t ROWS, class C>
+__device__ __forceinline__ void add_chunk(const C& c, const Staged& x, uint32_t number, uint32_t lane, LaneSums<ROWS>& sums) {
 	constexpr uint32_t SWIZZLE = F::STEP_DIGITS / 4, TILES = LaneSums<ROWS>::TILES, PARITIES = LaneSums<ROWS>::PARITIES;
 	const uint32_t column = lane / 4, upper = lane % 2;
 	const uint8_t* chunk_digits = x.digits + number * (F::STEPS * F::STEP_DIGITS) + (ROWS == 1 ? 0 : column / 4) * x.digits_stride;
@@ -236,11 +242,11 @@ __device__ __forceinline__ void add_chunk(const Chunk<F>& c, const Staged& x, ui
 #pragma unroll
 	for (uint32_t i = 0; i < 4; i++) digits[i] = chunk_digits + ((column % 4 * 4 + lane % 4) * (F::STEP_DIGITS / 16) ^ i * SWIZZLE);
 	// Where the lane's row of a matrix of 8 rows of 16 bytes begins: rows 0-7, 8-15, and the same 16 bytes on.
-	const uint32_t codes = shared_address(c.codes + lane % 16 * Chunk<F>::STRIDE + lane / 16 * 16);
+	const uint32_t codes = shared_address(c.codes_of(lane % 16) + lane / 16 * 16);
 
 	uint32_t scale_words[2][F::GROUPS / 2];
 #pragma unroll
-	for (uint32_t i = 0; i < 2; i++) load_words<F::GROUPS / 2>(scale_words[i], c.scales[column + 8 * i]);
+	for (uint32_t i = 0; i < 2; i++) load_words<F::GROUPS / 2>(scale_words[i], c.scales_of(column + 8 * i));
 
 	// Biases, times sums of x in the unit of the class's integers.
 #pragma unroll
@@ -250,7 +256,7 @@ __device__ __forceinline__ void add_chunk(const Chunk<F>& c, const Staged& x, ui
 		float biases[2][F::CLASS_GROUPS];
 #pragma unroll
 		for (uint32_t i = 0; i < 2; i++) {
-			const uint16_t* b = &c.biases[column + 8 * i][first];
+			const uint16_t* b = c.biases_of(column + 8 * i) + first;
 			const uint32_t word = F::CLASS_GROUPS == 2 ? *reinterpret_cast<const uint32_t*>(b) : *b;
 #pragma unroll
 			for (uint32_t k = 0; k < F::CLASS_GROUPS; k++) biases[i][k] = F::Scale::half(word, k);

@@ -40,6 +40,36 @@ struct TileOf {
 	}
 };
 
+// A lane's outputs in a tile: a row of weights and, for each pair of activations, a row of y. One activation: half of the
+// lanes have one.
+template <uint32_t ROWS, bool ADD> struct Outputs {
+	float* y;
+	uint32_t y_stride, rows, lane;
+	float old[LaneSums<ROWS>::TILES];
+
+	template <class WITH> __device__ __forceinline__ void each(const TileOf& at, WITH with) {
+		const uint32_t column = lane / 4 + lane % 2 * 8;
+		float* to = y + at.column + column;
+#pragma unroll
+		for (uint32_t t = 0; t < LaneSums<ROWS>::TILES; t++) {
+			const uint32_t row = 2 * t + lane % 4 / 2;
+			with(t, row, at.row + column < at.out && row < rows, to + size_t(row) * y_stride);
+		}
+	}
+	// What is added to, before the sums are there.
+	__device__ __forceinline__ void read(const TileOf& at) {
+		if (ADD) each(at, [&](uint32_t t, uint32_t, bool mine, const float* from) { old[t] = mine ? *from : 0.0f; });
+	}
+	__device__ __forceinline__ void write(const TileOf& at, const LaneSums<ROWS>& sums, const Staged& staged) {
+		each(at, [&](uint32_t t, uint32_t row, bool mine, float* to) {
+			float out[2];
+			finish<ROWS>(sums, t, staged.inverses[ROWS == 1 ? 0 : row], lane, out);
+			const float v = lane % 2 ? out[1] : out[0];
+			if (mine) *to = ADD ? __fadd_rn(old[t], v) : v;
+		});
+	}
+};
+
 template <class F, uint32_t ROWS, bool ADD>
 __device__ __forceinline__ void gemv(const float* x, const float* w_norm, float eps, uint32_t rows, uint32_t in_dim, const Concatenation& w, float* y, uint32_t y_stride) {
 	extern __shared__ __align__(16) uint8_t shared[];
@@ -67,29 +97,9 @@ __device__ __forceinline__ void gemv(const float* x, const float* w_norm, float 
 	const Staged staged = stage<F, ROWS>(shared, x + size_t(first_row) * in_dim, w_norm, eps, pass_rows, in_dim, {threadIdx.x, blockDim.x, 0});
 	__syncthreads();
 
-	// The lane's output: a row of weights and, for each tile of activations, a row of y. One activation: half of the lanes.
-	const uint32_t column = lane / 4 + lane % 2 * 8, row_of_pair = lane % 4 / 2;
-	float old[LaneSums<ROWS>::TILES];
-	const auto at_outputs = [&](uint32_t tile, auto with) {
-		const TileOf at(w, tile);
-		float* to = y + size_t(first_row) * y_stride + at.column + column;
-#pragma unroll
-		for (uint32_t t = 0; t < LaneSums<ROWS>::TILES; t++) {
-			const uint32_t row = 2 * t + row_of_pair;
-			with(t, row, at.row + column < at.out && row < pass_rows, to + size_t(row) * y_stride);
-		}
-	};
-	const auto early = [&](uint32_t tile) {
-		if (ADD) at_outputs(tile, [&](uint32_t t, uint32_t, bool mine, const float* from) { old[t] = mine ? *from : 0.0f; });
-	};
-	const auto write = [&](uint32_t tile, const LaneSums<ROWS>& sums) {
-		at_outputs(tile, [&](uint32_t t, uint32_t row, bool mine, float* to) {
-			float out[2];
-			finish<ROWS>(sums, t, staged.inverses[ROWS == 1 ? 0 : row], lane, out);
-			const float v = lane % 2 ? out[1] : out[0];
-			if (mine) *to = ADD ? __fadd_rn(old[t], v) : v;
-		});
-	};
+	Outputs<ROWS, ADD> outputs{y + size_t(first_row) * y_stride, y_stride, pass_rows, lane};
+	const auto early = [&](uint32_t tile) { outputs.read(TileOf(w, tile)); };
+	const auto write = [&](uint32_t tile, const LaneSums<ROWS>& sums) { outputs.write(TileOf(w, tile), sums, staged); };
 	walk.run(staged, reinterpret_cast<float2*>(shared + partials), rows_at, early, write);
 }
 

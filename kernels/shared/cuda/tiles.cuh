@@ -46,6 +46,17 @@ template <uint32_t ROWS> __device__ __forceinline__ void add_sums(LaneSums<ROWS>
 		}
 }
 
+// The sums of a team's warps, added up in their order, for its first warp. `of_team`: room for them, which the team may use
+// again in the turn behind the next.
+template <uint32_t ROWS> __device__ __forceinline__ void add_parts(LaneSums<ROWS>& sums, float2* of_team, uint32_t team, uint32_t parts, uint32_t part, uint32_t lane) {
+	constexpr uint32_t PAIRS = LaneSums<ROWS>::N / 2 * WARP;
+	if (parts == 1) return;
+	if (part > 0) put_sums<ROWS>(of_team + part * PAIRS, sums, lane);
+	asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(parts * WARP) : "memory");
+	if (part == 0)
+		for (uint32_t i = 1; i < parts; i++) add_sums<ROWS>(sums, of_team + i * PAIRS, lane);
+}
+
 // Bytes of shared memory for the sums of a block of so many threads: two turns of them.
 template <uint32_t ROWS> __host__ __device__ inline uint32_t partial_bytes(uint32_t threads) { return 2 * threads * LaneSums<ROWS>::N * 4; }
 
@@ -107,13 +118,7 @@ template <class F, uint32_t ROWS> struct Walk {
 				slot = slots - 1 - slot;
 			}
 			if (ROWS > 2 && part == 0) early(tile);
-			if (parts > 1) {
-				float2* of_team = partials + (turn % 2 * teams + team) * parts * PAIRS;
-				if (part > 0) put_sums<ROWS>(of_team + part * PAIRS, sums, lane);
-				asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(parts * WARP) : "memory");
-				if (part == 0)
-					for (uint32_t i = 1; i < parts; i++) add_sums<ROWS>(sums, of_team + i * PAIRS, lane);
-			}
+			add_parts<ROWS>(sums, partials + (turn % 2 * teams + team) * parts * PAIRS, team, parts, part, lane);
 			if (part == 0) write(tile, sums);
 		}
 	}
@@ -134,8 +139,8 @@ constexpr uint32_t PRODUCT_CARVEOUT = 86;
 constexpr uint32_t LONG_ROUNDS = 6;
 
 // Threads of a block with `tiles` tiles, no more than `threads_max`, and its shared memory: `other_bytes(threads)` and
-// the warps' slots; more than half of a multiprocessor's where the block is to be `exclusive`. No more of either than there are units, so that where it can be all of them are under way at once.
-// False where not one slot fits.
+// the warps' slots; more than half of a multiprocessor's where the block is to be `exclusive`. No more of either than
+// there are units, so that where it can be all of them are under way at once. False where not one slot fits.
 struct Teams {
 	uint32_t threads, bytes;
 };
