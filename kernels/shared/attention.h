@@ -169,9 +169,10 @@ template <class R, int Q, int D> static inline void attn_scores(const float* q, 
 		store_as(score + i * LW_ATTN_BLOCK, sum4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]) * scale);
 }
 
-// part[i] += sum over n rows of p[i][j] * v[j], for Q queries; from zero when `fresh`. Meanwhile `bytes` from
-// `next` on are prefetched, a share at each step, for many at once would have to wait.
-template <class R, int Q, int D> static inline void attn_values(const float* p, const uint8_t* v, int n, bool fresh, float* part, const uint8_t* next, size_t bytes) {
+// part[i] += sum over n rows of p[i][j] * v[j], for Q queries; from zero when `fresh`. Row j is left out unless counts(j).
+// Meanwhile `bytes` from `next` on are prefetched, a share at each step, for many at once would have to wait.
+template <class R, int Q, int D, class Counts>
+static inline void attn_values(const float* p, const uint8_t* v, int n, const Counts& counts, bool fresh, float* part, const uint8_t* next, size_t bytes) {
 	constexpr int STEP = ATTN_TILE * LANES;
 	for (int d = 0; d < D; d += STEP) {
 		prefetch(next + d / STEP * (bytes / (D / STEP)), bytes / (D / STEP));
@@ -179,6 +180,7 @@ template <class R, int Q, int D> static inline void attn_values(const float* p, 
 		for (int i = 0; i < Q; i++)
 			for (int u = 0; u < ATTN_TILE; u++) acc[i][u] = fresh ? zero() : load(part + i * D + d + u * LANES);
 		for (int j = 0; j < n; j++) {
+			if (!counts(j)) continue;
 			vf x[ATTN_TILE];
 			for (int u = 0; u < ATTN_TILE; u++) x[u] = R::at(v + j * R::bytes(D), d + u * LANES);
 			for (int i = 0; i < Q; i++) {
@@ -206,18 +208,29 @@ static inline void attn_weights(float* s, int n, float* stat) {
 	stat[1] = sum(total);
 }
 
+// What keys have besides their products: add(r, first, n, score) adds it to the scores of row r over keys first ..
+// first + n - 1, -inf for those that do not count, and counts(r, key) tells these: their rows may be no numbers.
 struct NoBias {
-	inline void operator()(float*) const {}
+	inline void add(uint32_t, uint64_t, int, float*) const {}
+	inline bool counts(uint32_t, uint64_t) const { return true; }
+};
+// That of one row over one block.
+template <class Bias> struct BlockBias {
+	const Bias& bias;
+	uint32_t r;
+	uint64_t first;
+	int n;
+	inline void add(float* score) const { bias.add(r, first, n, score); }
+	inline bool counts(int j) const { return bias.counts(r, first + uint32_t(j)); }
 };
 
 // `heads` consecutive query heads over n keys (1 .. ATTN_BLOCK), whose rows start at k and v:
 // w.part[i] = sum_j exp(s_ij - max_i) * v_j, stat[i] = max_i, sum_j exp(s_ij - max_i).
-// bias(s) adds to the scores s of a head what belongs to the keys, -inf for those that do not count; where no key
-// counts, max is the lowest finite float and the sum 0.
+// Where no key counts, max is the lowest finite float and the sum 0.
 // Prefetching runs ahead from keys on to values, from values on to the keys behind the block.
-template <class R, int D, class Bias = NoBias>
+template <class R, int D, class Bias>
 static void attn_block(const float* q, int heads, const uint8_t* k, const uint8_t* v, int n, float scale, AttnBlockScratch<D>& w, float (*stat)[2],
-                       const Bias& bias = Bias()) {
+                       const BlockBias<Bias>& bias) {
 	constexpr size_t ROW = R::bytes(D);
 	typedef std::conditional_t<R::WIDEN, DenseRow<F32>, R> Tile;
 	const auto tile_of = [&](const uint8_t* rows, int count) {
@@ -236,7 +249,7 @@ static void attn_block(const float* q, int heads, const uint8_t* k, const uint8_
 		});
 	}
 	for (int i = 0; i < heads; i++) {
-		bias(w.score[i]);
+		bias.add(w.score[i]);
 		attn_weights(w.score[i], n, stat[i]);
 	}
 	for (int j = 0; j < n; j += ATTN_NEAR) {
@@ -245,7 +258,7 @@ static void attn_block(const float* q, int heads, const uint8_t* k, const uint8_
 		const uint8_t* values = tile_of(v + j * ROW, rows);
 		const size_t share = ATTN_NEAR * ROW / heads;
 		in_tiles<ATTN_TILE_Q>(0, heads, [&](auto tile, int i) {
-			attn_values<Tile, tile, D>(w.score[i] + j, values, rows, j == 0, w.part[i], next + i * share, tile * share);
+			attn_values<Tile, tile, D>(w.score[i] + j, values, rows, [&](int row) { return bias.counts(j + row); }, j == 0, w.part[i], next + i * share, tile * share);
 		});
 	}
 }
@@ -294,7 +307,7 @@ struct AttnTensors {
 // Query heads [head, head + heads) of key head kv for rows [from, to).
 template <class V, class A, class Keys, class Bias>
 static void attend_heads(const A& a, const AttnTensors& t, uint32_t kv, uint32_t from, uint32_t to, uint32_t head, int heads,
-                         AttnBlockScratch<V::DIM>& w, Keys keys, Bias bias) {
+                         AttnBlockScratch<V::DIM>& w, Keys keys, const Bias& bias) {
 	constexpr int D = V::DIM;
 	constexpr uint32_t ROWS = 16;
 	typedef typename V::Row R;
@@ -313,8 +326,7 @@ static void attend_heads(const A& a, const AttnTensors& t, uint32_t kv, uint32_t
 				const int n = int(seen - first < LW_ATTN_BLOCK ? seen - first : LW_ATTN_BLOCK);
 				const size_t at = (size_t(r) * a.q_heads + head) * D;
 				float stat[ATTN_HEADS][2];
-				attn_block<R, D>(t.q + at, heads, k + first * R::bytes(D), v + first * R::bytes(D), n, a.scale, w, stat,
-				                 [&](float* score) { bias(r, first, n, score); });
+				attn_block<R, D>(t.q + at, heads, k + first * R::bytes(D), v + first * R::bytes(D), n, a.scale, w, stat, BlockBias<Bias>{bias, r, first, n});
 				for (int i = 0; i < heads; i++)
 					attn_merge_block(t.o + at + size_t(i) * D, running[r - base][i], w.part[i], stat[i][0], stat[i][1], D);
 			}
@@ -327,9 +339,9 @@ static void attend_heads(const A& a, const AttnTensors& t, uint32_t kv, uint32_t
 
 // Tasks [begin, end) of an op whose task kv * rows + r does the query heads of key head kv for row r: so rows given
 // together share each block of the cache while it is near. keys(r): keys 0 .. keys(r) - 1 are walked for row r, never
-// fewer for a later row. bias(r, first, n, score) adds to its scores over the keys first .. first + n - 1.
-template <class V, class A, class Keys, class Bias>
-static void attend_tasks(const A& a, const AttnTensors& tensors, uint32_t begin, uint32_t end, void* scratch, Keys keys, Bias bias) {
+// fewer for a later row.
+template <class V, class A, class Keys, class Bias = NoBias>
+static void attend_tasks(const A& a, const AttnTensors& tensors, uint32_t begin, uint32_t end, void* scratch, Keys keys, const Bias& bias = Bias()) {
 	auto& w = *static_cast<AttnBlockScratch<V::DIM>*>(scratch);
 	const uint64_t tasks = uint64_t(a.rows) * a.kv_heads;
 	for (uint64_t t = begin; t < end && t < tasks;) {

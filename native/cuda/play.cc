@@ -38,7 +38,8 @@ struct cuda_record {
 	uint32_t words[LW_WORDS_MAX];
 	bool has_words;
 	const lw_cuda::Override* override;  // null for a translated kernel
-	// By programmatic dependent launch on the record before: that one writes nothing that this one reads before it waits.
+	// By programmatic dependent launch on the record before: neither that one nor, where it hands on, those before it write
+	// anything that this one reads before it waits.
 	bool overlaps;
 };
 
@@ -249,7 +250,17 @@ class cuda_player : public host_player {
 		return false;
 	}
 
-	bool bind(const tape& t, uint32_t index, const cuda_record* before, cuda_record* out) const {
+	// Whether record `index` reads, before it waits, nothing that a record which may still run then writes; `before` are bound.
+	static bool may_overlap(const tape& t, uint32_t index, const std::vector<cuda_record>& before, const lw_cuda::Override& o) {
+		for (uint32_t i = index; i-- > 0;) {
+			const lw_cuda::Override* by = before[i].override;
+			if (writes_early(t, t.records[i], by, t.records[index], o)) return false;
+			if (!by || !by->hands_on) break;
+		}
+		return true;
+	}
+
+	bool bind(const tape& t, uint32_t index, const std::vector<cuda_record>& before, cuda_record* out) const {
 		const record& r = t.records[index];
 		for (uint32_t s = 0; s < LW_SLOTS_MAX; s++) {
 			if (r.slots[s] == LW_NO_SLOT) continue;
@@ -270,7 +281,7 @@ class cuda_player : public host_player {
 			out->carveout = l.carveout;
 			out->n_slots = o->slots;
 			out->has_words = o->args_bytes;
-			out->overlaps = !before || !writes_early(t, t.records[index - 1], before->override, r, *o);
+			out->overlaps = may_overlap(t, index, before, *o);
 			break;
 		}
 		if (!out->override) {
@@ -401,7 +412,7 @@ public:
 		made->device = device_;
 		for (uint32_t i = 0; i < t->records.size(); i++) {
 			cuda_record r{};
-			if (!bind(*t, i, i ? &made->records.back() : nullptr, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
+			if (!bind(*t, i, made->records, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
 			if (r.dynamic_bytes > 0)
 				if (int32_t bad = allow_shared(r, i, error)) return bad;
 			made->records.push_back(r);

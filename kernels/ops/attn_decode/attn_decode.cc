@@ -12,9 +12,7 @@ template <class V> static void decode(const void* args_, void* const* slots, uin
 	const AttnTensors tensors = {
 	    static_cast<const float*>(slots[attn_decode_slot::q]), static_cast<const uint8_t*>(slots[attn_decode_slot::k_cache]),
 	    static_cast<const uint8_t*>(slots[attn_decode_slot::v_cache]), static_cast<float*>(slots[attn_decode_slot::o])};
-	attend_tasks<V>(
-	    a, tensors, begin, end, scratch, [&](uint32_t r) { return keys_seen(pos, r, a.ctx); },
-	    [](uint32_t, uint64_t, int, float*) {});
+	attend_tasks<V>(a, tensors, begin, end, scratch, [&](uint32_t r) { return keys_seen(pos, r, a.ctx); });
 }
 
 #define X(variant) \

@@ -13,9 +13,7 @@ template <class V> static void decode_gate(const void* args_, void* const* slots
 	const AttnTensors tensors = {
 	    static_cast<const float*>(slots[attn_decode_gate_slot::q]), static_cast<const uint8_t*>(slots[attn_decode_gate_slot::k_cache]),
 	    static_cast<const uint8_t*>(slots[attn_decode_gate_slot::v_cache]), o};
-	attend_tasks<V>(
-	    a, tensors, begin, end, scratch, [&](uint32_t r) { return keys_seen(pos, r, a.ctx); },
-	    [](uint32_t, uint64_t, int, float*) {});
+	attend_tasks<V>(a, tensors, begin, end, scratch, [&](uint32_t r) { return keys_seen(pos, r, a.ctx); });
 	const uint64_t tasks = uint64_t(a.rows) * a.kv_heads;
 	for (uint64_t t = begin; t < end && t < tasks; t++) {
 		const uint64_t r = t % a.rows;

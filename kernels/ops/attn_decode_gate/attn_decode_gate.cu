@@ -24,7 +24,7 @@ decode_gate(const float* q, const uint8_t* k_cache, const uint8_t* v_cache, cons
 
 template <uint32_t D> bool shape(const void* words, const Chip&, Launch* out) { return decode_shape<D, attn_decode_gate_args>((const void*)decode_gate<D>, words, out); }
 constexpr Appended CACHES = {1u << attn_decode_gate_slot::k_cache | 1u << attn_decode_gate_slot::v_cache, attn_decode_gate_slot::step};
-#define LW_DECODE(D) RegisterOverride decode_gate_h##D("attn_decode_gate__f16_h" #D, (const void*)decode_gate<D>, 6, sizeof(attn_decode_gate_args), shape<D>, 1u << attn_decode_gate_slot::step | 1u << attn_decode_gate_slot::qkv, CACHES);
+#define LW_DECODE(D) RegisterOverride decode_gate_h##D("attn_decode_gate__f16_h" #D, (const void*)decode_gate<D>, 6, sizeof(attn_decode_gate_args), shape<D>, 1u << attn_decode_gate_slot::step, CACHES);
 LW_DECODE(64) LW_DECODE(128) LW_DECODE(256) LW_DECODE(512)
 
 }  // namespace

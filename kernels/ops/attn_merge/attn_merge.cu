@@ -6,13 +6,15 @@
 namespace lw_cuda {
 namespace {
 
-__global__ void __launch_bounds__(MERGE_THREADS)
+template <typename M>
+__global__ void __launch_bounds__(M::THREADS, M::RESIDENT)
 merge(const float* partial, const float* stats, const uint32_t* step, float* o, const __grid_constant__ attn_merge_args a, unsigned long long* stamp) {
-	merge_blocks(partial, stats, step, o, a, [](uint32_t, uint32_t, uint32_t) { return 1.0f; });
+	merge_blocks<M>(partial, stats, step, o, a, [](uint32_t, uint32_t, uint32_t) { return 1.0f; });
 	stamp_end(stamp);
 }
 
-RegisterOverride override_of_merge("attn_merge", (const void*)merge, 4, sizeof(attn_merge_args), merge_shape<attn_merge_args>, 1u << attn_merge_slot::step);
+#define LW_MERGE(M) RegisterOverride of_##M("attn_merge", (const void*)merge<M>, 4, sizeof(attn_merge_args), merge_shape<M, attn_merge_args>, 1u << attn_merge_slot::step);
+LW_MERGE(MergeFew) LW_MERGE(MergeMany)
 
 }  // namespace
 }  // namespace lw_cuda

@@ -27,7 +27,7 @@ template <class V> static void split_block(const attn_split_args& a, void* const
 		float stat[ATTN_HEADS][2];
 		if (first < keys) {
 			const int n = int(keys - first < LW_ATTN_BLOCK ? keys - first : LW_ATTN_BLOCK);
-			attn_block<R, D>(q + size_t(h) * D, heads, k, v, n, a.scale, w, stat);
+			attn_block<R, D>(q + size_t(h) * D, heads, k, v, n, a.scale, w, stat, BlockBias<NoBias>{{}, r, first, n});
 		}
 		for (int i = 0; i < heads; i++) {
 			const size_t out = (size_t(r) * a.q_heads + h + i) * a.blocks + b;

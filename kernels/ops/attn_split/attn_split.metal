@@ -53,7 +53,7 @@ void attn_split(device const float* q [[buffer(0)]],
 	}
 	threadgroup_barrier(mem_flags::mem_threadgroup);
 	float acc[ATTN_QUERIES][4];
-	attn_values<V>(v_cache + at, n, group.count, score, acc, tid);
+	attn_values<V>(NoBias(), 0, v_cache + at, n, group.count, score, acc, tid);
 	LW_UNROLL
 	for (uint t = 0; t < ATTN_QUERIES / 2; t++) {
 		if (2 * t >= group.count) break;

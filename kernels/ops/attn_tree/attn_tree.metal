@@ -1,7 +1,8 @@
 // o[r,h] = sum_j softmax_j(scale * q[r,h] . k[j] + b[r,j]) v[j] over keys j = 0 .. pos + rows - 1 of h's key head,
 // b[r,j] = mask[r, j - pos] from key pos on and 0 before; a row whose keys all have -inf gives 0. A threadgroup does
 // what one of attn_decode does: up to ATTN_QUERIES query heads of one key head for one row,
-// tg = (row, kv * head_tiles + tile). A key with -inf weighs exactly 0.
+// tg = (row, kv * head_tiles + tile). A key with -inf weighs exactly 0,
+// whatever it is.
 // Threadgroup memory: (8 * headDim + 8 * 260 + 16) * 4 bytes, 24.8 KB for 512 dims; 32 accumulators a thread.
 #include "kernels/shared/metal/attention_rows.h"
 
@@ -9,10 +10,11 @@
 struct TreeBias {
 	device const float* mask;
 	uint pos;
+	inline float of(uint key) const { return key < pos ? 0.0f : mask[key - pos]; }
+	inline bool counts(uint key) const { return of(key) >= ATTN_LOWEST; }
 	inline void add(threadgroup float* s, uint first, uint n, uint lane) const {
 		if (first + n <= pos) return;
-		for (uint j = lane; j < n; j += SIMD)
-			if (first + j >= pos) s[j] += mask[first + j - pos];
+		for (uint j = lane; j < n; j += SIMD) s[j] = counts(first + j) ? s[j] + of(first + j) : of(first + j);
 	}
 };
 

@@ -1,7 +1,8 @@
 // A row of qkv is, for each query head, query and gate, then the keys, then the values of all key heads. For row r at
 // position p = pos + r: q[r,h] = rope(rms(query) * qNorm), kCache[g,p] = rope(rms(key) * kNorm), vCache[g,p] = value, for
 // f16 caches and a rope over the first 64 dims, whose pairs are a lane's. A warp, which is a thread block, does one head:
-// a query, a key or a value. Weights are loaded, and angles computed, before the wait for the record before.
+// a query, a key or a value. Weights are loaded, and angles computed, before the wait for the record before; attention, which
+// comes next, begins to read its caches meanwhile.
 // grid = (heads, rows).
 #include <cuda_fp16.h>
 
@@ -18,6 +19,7 @@ template <uint32_t N>
 __global__ void __launch_bounds__(WARP)
 norm_rope_append(const float* qkv, const float* q_norm, const float* k_norm, const float* inv_freq, const uint32_t* step, float* q, uint8_t* k_cache, uint8_t* v_cache,
                  const __grid_constant__ qk_norm_rope_append_args a, unsigned long long* stamp) {
+	let_next_begin();
 	constexpr uint32_t DIM = N * WARP;
 	const uint32_t h = blockIdx.x, r = blockIdx.y, lane = threadIdx.x;
 	const bool is_query = h < a.q_heads, is_value = h >= a.q_heads + a.kv_heads;
@@ -64,7 +66,7 @@ template <uint32_t N> bool shape(const void* words, const Chip&, Launch* out) {
 }
 constexpr uint32_t EARLY = 1u << qk_norm_rope_append_slot::q_norm | 1u << qk_norm_rope_append_slot::k_norm | 1u << qk_norm_rope_append_slot::inv_freq | 1u << qk_norm_rope_append_slot::step;
 constexpr Appended CACHES = {1u << qk_norm_rope_append_slot::k_cache | 1u << qk_norm_rope_append_slot::v_cache, qk_norm_rope_append_slot::step};
-#define LW_APPEND(N) RegisterOverride append_##N("qk_norm_rope_append__f16", (const void*)norm_rope_append<N>, 8, sizeof(qk_norm_rope_append_args), shape<N>, EARLY, CACHES);
+#define LW_APPEND(N) RegisterOverride append_##N("qk_norm_rope_append__f16", (const void*)norm_rope_append<N>, 8, sizeof(qk_norm_rope_append_args), shape<N>, EARLY, CACHES, true);
 LW_APPEND(2) LW_APPEND(4) LW_APPEND(8)
 
 }  // namespace

@@ -97,10 +97,33 @@ __device__ __forceinline__ float slice_sum(const uint32_t (&hi)[TILES], const ui
 __device__ __forceinline__ uint32_t value_key(uint32_t i, uint32_t t) { return i / 2 * TILE + 2 * t + i % 2; }
 __device__ __forceinline__ uint32_t value_pair(uint32_t low, uint32_t high, uint32_t at) { return __byte_perm(low, high, at % 2 ? 0x7632 : 0x5410); }
 
+// Dim f of four that a lane has of the values of eight keys.
+struct ValuePairs {
+	uint32_t of[TILES];
+};
+__device__ __forceinline__ ValuePairs value_pairs(const uint2 (&value)[2 * TILES], uint32_t f) {
+	ValuePairs b;
+#pragma unroll
+	for (uint32_t i = 0; i < TILES; i++) b.of[i] = f < 2 ? value_pair(value[2 * i].x, value[2 * i + 1].x, f) : value_pair(value[2 * i].y, value[2 * i + 1].y, f);
+	return b;
+}
+
 // The greatest over all lanes.
 __device__ __forceinline__ float greatest_of_lanes(float v) {
 	const uint32_t bits = __float_as_uint(v), ordered = __reduce_max_sync(~0u, bits & 0x80000000u ? ~bits : bits | 0x80000000u);
 	return __uint_as_float(ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered);
+}
+
+// A key's weight, as hi and lo, and the greatest score of its slice, whose keys the lanes have.
+struct KeyWeight {
+	uint16_t hi, lo;
+	float max;
+};
+__device__ __forceinline__ KeyWeight weight_of(float score, bool seen) {
+	const float max = greatest_of_lanes(seen ? fmaxf(score, ATTN_LOWEST) : ATTN_LOWEST);
+	uint32_t hi, lo;
+	split(expf(seen ? __fsub_rn(score, max) : -INFINITY), 0.0f, hi, lo);
+	return {uint16_t(hi), uint16_t(lo), max};
 }
 
 // A head's maximum over the slices of a block, and what each of them counts in the block.

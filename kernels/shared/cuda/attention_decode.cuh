@@ -44,9 +44,8 @@ struct Running {
 };
 
 #if LW_CLUSTERS
-// A gate has of(r, h, d), of dim d of a head and read before the wait for the record before, and factor(that), by which the
-// result is multiplied. The record before may have queries to write, and keys and values from the position on: what is
-// older is read early too.
+// A gate has of(r, h, d), of dim d of a head, and factor(that), by which the result is multiplied. The record before may have
+// queries to write, and keys and values from the position on: what is older is read before the wait for it.
 struct NoGate {
 	__device__ float of(uint32_t, uint32_t, uint32_t) const { return 1.0f; }
 	__device__ float factor(float x) const { return x; }
@@ -90,7 +89,6 @@ __device__ __forceinline__ void decode_heads(const float* q, const uint8_t* k_ca
 	const auto in_slice = [&](uint64_t first, uint64_t to) { return first < to ? uint32_t(min(to - first, uint64_t(SLICE))) : 0; };
 	uint32_t loaded = in_slice(slice * SLICE, min(uint64_t(pos), keys));
 	load(slice * SLICE, 0, loaded);
-	const float gated = is_head ? gate.of(r, heads.first + slice, threadIdx.x) : 0.0f;
 	wait_for_cluster();  // all of it run and expect what they are sent
 	wait_for_previous();
 
@@ -98,8 +96,8 @@ __device__ __forceinline__ void decode_heads(const float* q, const uint8_t* k_ca
 	if (g < heads.count)
 #pragma unroll
 		for (uint32_t i = 0; i < 2; i++) x[i] = __ldcg(reinterpret_cast<const float4*>(q + (head + g) * D + warp * CHUNK + 8 * t) + i);
-	float factor = gate.factor(gated), result = 0.0f;
-	asm volatile("" : "+f"(factor));  // here, while there is time
+	const float gated = is_head ? gate.of(r, heads.first + slice, threadIdx.x) : 0.0f;
+	float factor = 1.0f, result = 0.0f;
 	Running running;
 	uint32_t block = 0;
 	do {
@@ -122,13 +120,10 @@ __device__ __forceinline__ void decode_heads(const float* q, const uint8_t* k_ca
 				float score = 0.0f;
 #pragma unroll
 				for (uint32_t c = 0; c < F::WARPS; c++) score = __fadd_rn(score, s.score[c][i][lane]);
-				score = __fmul_rn(score, a.scale);
-				const float most = greatest_of_lanes(lane < n ? fmaxf(score, ATTN_LOWEST) : ATTN_LOWEST);
-				uint32_t high, low;
-				split(expf(lane < n ? __fsub_rn(score, most) : -INFINITY), 0.0f, high, low);
-				s.weight[0][i][lane] = uint16_t(high);
-				s.weight[1][i][lane] = uint16_t(low);
-				if (lane == 0) s.max[i] = most;
+				const KeyWeight weight = weight_of(__fmul_rn(score, a.scale), lane < n);
+				s.weight[0][i][lane] = weight.hi;
+				s.weight[1][i][lane] = weight.lo;
+				if (lane == 0) s.max[i] = weight.max;
 			}
 			__syncthreads();
 #pragma unroll
@@ -137,12 +132,7 @@ __device__ __forceinline__ void decode_heads(const float* q, const uint8_t* k_ca
 				lo[f] = *reinterpret_cast<const uint32_t*>(&s.weight[1][g][f * TILE + 2 * t]);
 			}
 #pragma unroll
-			for (uint32_t f = 0; f < 4; f++) {
-				uint32_t b[TILES];
-#pragma unroll
-				for (uint32_t i = 0; i < TILES; i++) b[i] = f < 2 ? value_pair(value[2 * i].x, value[2 * i + 1].x, f) : value_pair(value[2 * i].y, value[2 * i + 1].y, f);
-				of_dims[f] = slice_product(hi, lo, b);
-			}
+			for (uint32_t f = 0; f < 4; f++) of_dims[f] = slice_product(hi, lo, value_pairs(value, f).of);
 			max = s.max[g];
 			sum = slice_sum(hi, lo);
 		}
@@ -154,6 +144,10 @@ __device__ __forceinline__ void decode_heads(const float* q, const uint8_t* k_ca
 		send(g, to, whole, {of_dims[0].x, of_dims[1].x, of_dims[2].x, of_dims[3].x});
 		send(g, to + 1, whole, {of_dims[0].y, of_dims[1].y, of_dims[2].y, of_dims[3].y});
 		if (warp == 0 && t == 0) send(g, &s.stat[turn][slice], whole, {max, sum, 0.0f, 0.0f});
+		if (block == 0) {
+			factor = gate.factor(gated);
+			asm volatile("" : "+f"(factor));  // here, while there is time
+		}
 		wait_for_bytes(whole, block / 2);
 		if (threadIdx.x == 0) expect_more_bytes(whole, F::SENT);
 		float sums[SLICES], values[SLICES];

@@ -3,57 +3,60 @@
 //
 // A thread block does WARP dims. Some warps load partials, others find out from the stats how much each of them counts; the
 // former weigh what they have, and then one warp adds the products up in order, a fused multiply-add a block, while another
-// does so with the sums. It does so with few instructions: they have to be fetched each time.
+// does so with the sums. It does so with few instructions, for they have to be fetched each time, and loads numbers of four
+// blocks at once.
 #pragma once
 #include "kernels/shared/cuda/attention.cuh"
 #include "native/shim/cuda/registry.h"
 
 namespace lw_cuda {
 
-constexpr uint32_t MERGE_BLOCKS = 128, MERGE_LOADERS = 8, MERGE_WEIGHERS = MERGE_BLOCKS / WARP;
-constexpr uint32_t MERGE_THREADS = (MERGE_LOADERS + MERGE_WEIGHERS) * WARP;
-constexpr uint32_t MERGE_AHEAD = 8;  // blocks that are loaded before they are added
-constexpr uint32_t VECTOR = 4, ROW_VECTORS = WARP / VECTOR;
+constexpr uint32_t MERGE_RUN = 4;    // blocks whose numbers stand side by side
+constexpr uint32_t MERGE_AHEAD = 2;  // runs that are loaded before they are added
 
-struct MergeShared {
-	// Partials of a block, weighed at last; behind the dims comes the sum. Behind the last block is room for what is loaded
-	// ahead.
-	float weighed[MERGE_BLOCKS + MERGE_AHEAD][WARP + VECTOR];
-	float before[MERGE_BLOCKS + MERGE_AHEAD];  // how much the blocks before one count when it comes
-	float now[MERGE_BLOCKS];                   // how much it counts itself
-	float inverse;
+// Up to BLOCKS blocks at a time, loaded by LOADERS warps; RESIDENT thread blocks fit a multiprocessor.
+template <uint32_t BLOCKS_, uint32_t LOADERS_, uint32_t RESIDENT_> struct Merge {
+	static constexpr uint32_t BLOCKS = BLOCKS_, LOADERS = LOADERS_, RESIDENT = RESIDENT_, RUNS = BLOCKS / MERGE_RUN;
+	static constexpr uint32_t WEIGHERS = BLOCKS / WARP, TURNS = RUNS / LOADERS, THREADS = (LOADERS + WEIGHERS) * WARP;
+	static_assert(TURNS * LOADERS == RUNS && WEIGHERS * WARP == BLOCKS && RUNS % (2 * MERGE_AHEAD) == 0, "warps have as much to do");
+
+	struct Shared {
+		// Partials of a block, weighed; behind the dims comes the sum. Behind the last run is room for what is loaded ahead.
+		float4 weighed[RUNS + MERGE_AHEAD][WARP + 1];
+		float4 before[RUNS + MERGE_AHEAD];  // how much the blocks before one count when it comes
+		float4 now[RUNS];                   // how much it counts itself
+		float inverse;
+	};
 };
 
-// x = before[i] x + weighed[i][column] over `blocks` blocks. What comes next is under way: the lanes meet, or the compiler
+// x = before[i] x + weighed[i][column] over `runs` runs. What comes next is under way: the lanes meet, or the compiler
 // would load it late.
-__device__ __forceinline__ float in_order(float x, uint32_t blocks, const MergeShared& s, uint32_t column) {
-	float before[2][MERGE_AHEAD], more[2][MERGE_AHEAD];
+template <typename SHARED> __device__ __forceinline__ float in_order(float x, uint32_t runs, const SHARED& s, uint32_t column) {
+	float4 before[2][MERGE_AHEAD], more[2][MERGE_AHEAD];
 	const auto load = [&](uint32_t first, uint32_t turn) {
 #pragma unroll
 		for (uint32_t i = 0; i < MERGE_AHEAD; i++) before[turn][i] = s.before[first + i], more[turn][i] = s.weighed[first + i][column];
 	};
 	load(0, 0);
 #pragma unroll 1
-	for (uint32_t first = 0; first < blocks; first += 2 * MERGE_AHEAD)
+	for (uint32_t first = 0; first < runs; first += 2 * MERGE_AHEAD)
 #pragma unroll
 		for (uint32_t turn = 0; turn < 2; turn++) {
 			load(first + (turn + 1) * MERGE_AHEAD, 1 - turn);
 			__syncwarp();
 #pragma unroll
-			for (uint32_t i = 0; i < MERGE_AHEAD; i++) x = __fmaf_rn(x, before[turn][i], more[turn][i]);
+			for (uint32_t i = 0; i < MERGE_AHEAD; i++) {
+				const float4 &f = before[turn][i], &y = more[turn][i];
+				x = __fmaf_rn(__fmaf_rn(__fmaf_rn(__fmaf_rn(x, f.x, y.x), f.y, y.y), f.z, y.z), f.w, y.w);
+			}
 		}
 	return x;
 }
 
-// 16 bytes, or none, which are zeros.
-__device__ __forceinline__ void copy_or_zero(float* to, const float* from, bool some) {
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(uint32_t(__cvta_generic_to_shared(to))), "l"(from), "r"(some ? 16 : 0) : "memory");
-}
-
 // factor_of(r, h, d): what dim d of the head's result is multiplied by, read before the wait for the record before.
-template <typename ARGS, typename FACTOR>
+template <typename M, typename ARGS, typename FACTOR>
 __device__ __forceinline__ void merge_blocks(const float* partial, const float* stats, const uint32_t* step, float* o, const ARGS& a, FACTOR factor_of) {
-	__shared__ alignas(16) MergeShared s;
+	__shared__ alignas(16) typename M::Shared s;
 	const uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, t = blockIdx.y, r = t / a.q_heads, d = blockIdx.x * WARP + lane;
 	const float2* stat = reinterpret_cast<const float2*>(stats) + size_t(t) * a.blocks;
 	const uint32_t blocks = uint32_t((keys_seen(position(step), r, uint64_t(a.blocks) * LW_ATTN_BLOCK) + LW_ATTN_BLOCK - 1) / LW_ATTN_BLOCK);
@@ -62,27 +65,29 @@ __device__ __forceinline__ void merge_blocks(const float* partial, const float* 
 
 	// Warp 0 has the result, warp 1 its sum; weighers have the maximum of the blocks before `base`.
 	float x = 0.0f, most = ATTN_LOWEST;
-	for (uint32_t base = 0; base < blocks; base += MERGE_BLOCKS) {
-		const uint32_t count = min(blocks - base, MERGE_BLOCKS);
-		// Of each block in turn a loader has four dims, which nobody else touches until they are weighed.
-		constexpr uint32_t STRIDE = MERGE_LOADERS * WARP / ROW_VECTORS;
-		const uint32_t own = threadIdx.x / ROW_VECTORS, vector = threadIdx.x % ROW_VECTORS * VECTOR;
-		const bool loads = warp < MERGE_LOADERS;
+	for (uint32_t base = 0; base < blocks; base += M::BLOCKS) {
+		const uint32_t count = min(blocks - base, M::BLOCKS);
+		// A loader has a dim of every so manyth run of blocks.
+		float loaded[M::TURNS][MERGE_RUN];
+		const bool loads = warp < M::LOADERS;
 		if (loads) {
-			const float* from = partial + (size_t(t) * a.blocks + base + own) * a.head_dim + blockIdx.x * WARP + vector;
+			const float* from = partial + (size_t(t) * a.blocks + base + warp * MERGE_RUN) * a.head_dim + d;
 #pragma unroll
-			for (uint32_t b = 0; b < MERGE_BLOCKS; b += STRIDE, from += size_t(STRIDE) * a.head_dim)
-				copy_or_zero(&s.weighed[own + b][vector], own + b < count ? from : partial, own + b < count);
-			asm volatile("cp.async.wait_all;" ::: "memory");
+			for (uint32_t n = 0; n < M::TURNS; n++, from += size_t(M::LOADERS - 1) * MERGE_RUN * a.head_dim)
+#pragma unroll
+				for (uint32_t i = 0; i < MERGE_RUN; i++, from += a.head_dim) {
+					loaded[n][i] = 0.0f;
+					if ((n * M::LOADERS + warp) * MERGE_RUN + i < count) loaded[n][i] = __ldcg(from);
+				}
 		} else {
 			// Of the blocks before its own WARP a weigher needs the maximum only.
-			const uint32_t chunk = warp - MERGE_LOADERS;
-			float2 of[MERGE_WEIGHERS];
+			const uint32_t chunk = warp - M::LOADERS;
+			float2 of[M::WEIGHERS];
 #pragma unroll
-			for (uint32_t j = 0; j < MERGE_WEIGHERS; j++) of[j] = j * WARP + lane < count ? __ldcg(stat + base + j * WARP + lane) : float2{};
+			for (uint32_t j = 0; j < M::WEIGHERS; j++) of[j] = j * WARP + lane < count ? __ldcg(stat + base + j * WARP + lane) : float2{};
 			float max_here = ATTN_LOWEST, sum_here = 0.0f, earlier = most;
 #pragma unroll
-			for (uint32_t j = 0; j < MERGE_WEIGHERS; j++) {
+			for (uint32_t j = 0; j < M::WEIGHERS; j++) {
 				const float max = of[j].y == 0.0f ? ATTN_LOWEST : of[j].x;
 				if (j < chunk) earlier = fmaxf(earlier, max);
 				if (j == chunk) max_here = max, sum_here = of[j].y;
@@ -100,33 +105,35 @@ __device__ __forceinline__ void merge_blocks(const float* partial, const float* 
 			const float previous = __shfl_up_sync(~0u, top, 1);
 			const float before = expf(__fsub_rn(lane == 0 ? earlier : previous, top)), now = sum_here == 0.0f ? 0.0f : expf(__fsub_rn(max_here, top));
 			const uint32_t b = chunk * WARP + lane;
-			s.now[b] = now;
-			s.before[b] = before;
-			s.weighed[b][WARP] = __fmul_rn(sum_here, now);
+			reinterpret_cast<float*>(s.now)[b] = now;
+			reinterpret_cast<float*>(s.before)[b] = before;
+			reinterpret_cast<float*>(&s.weighed[b / MERGE_RUN][WARP])[b % MERGE_RUN] = __fmul_rn(sum_here, now);
 		}
 		__syncthreads();
-		if (loads)
 #pragma unroll
-			for (uint32_t b = own; b < MERGE_BLOCKS; b += STRIDE) {
-				const float now = s.now[b];
-				float4& v = *reinterpret_cast<float4*>(&s.weighed[b][vector]);
-				const float4 x = v;
-				// What does not count may be no number.
-				v = now == 0.0f ? float4{} : float4{__fmul_rn(x.x, now), __fmul_rn(x.y, now), __fmul_rn(x.z, now), __fmul_rn(x.w, now)};
-			}
+		for (uint32_t n = 0; loads && n < M::TURNS; n++) {
+			const uint32_t run = n * M::LOADERS + warp;
+			const float4 now = s.now[run];
+			// What does not count may be no number.
+			const auto weighed = [](float x, float now) { return now == 0.0f ? 0.0f : __fmul_rn(x, now); };
+			s.weighed[run][lane] = {weighed(loaded[n][0], now.x), weighed(loaded[n][1], now.y), weighed(loaded[n][2], now.z), weighed(loaded[n][3], now.w)};
+		}
 		__syncthreads();
-		if (warp < 2) x = in_order(x, count, s, warp == 0 ? lane : WARP);
-		if (base + MERGE_BLOCKS < blocks) __syncthreads();
+		if (warp < 2) x = in_order(x, (count + MERGE_RUN - 1) / MERGE_RUN, s, warp == 0 ? lane : WARP);
+		if (base + M::BLOCKS < blocks) __syncthreads();
 	}
 	if (threadIdx.x == WARP) s.inverse = x == 0.0f ? 0.0f : __fdiv_rn(1.0f, x);
 	__syncthreads();
 	if (warp == 0) o[size_t(t) * a.head_dim + d] = __fmul_rn(__fmul_rn(x, s.inverse), factor);
 }
 
-// head_dim is a multiple of WARP.
-template <typename ARGS> bool merge_shape(const void* words, const Chip&, Launch* out) {
+// head_dim is a multiple of WARP. Few blocks take few threads, so that those of many rows are there at once.
+typedef Merge<64, 4, 4> MergeFew;
+typedef Merge<160, 8, 2> MergeMany;
+template <typename M, typename ARGS> bool merge_shape(const void* words, const Chip&, Launch* out) {
 	const auto& a = *static_cast<const ARGS*>(words);
-	*out = {{a.head_dim / WARP, a.rows * a.q_heads, 1}, MERGE_THREADS, 0};
+	if ((a.blocks <= MergeFew::BLOCKS) != (M::BLOCKS == MergeFew::BLOCKS)) return false;
+	*out = {{a.head_dim / WARP, a.rows * a.q_heads, 1}, M::THREADS, 0};
 	return true;
 }
 

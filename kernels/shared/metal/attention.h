@@ -230,10 +230,18 @@ inline float2 attn_weights(uint n, threadgroup float* s, uint lane) {
 	return float2(top, simd_sum(sum));
 }
 
-// acc[i] = 4 dims of the sum of weight[i][j] * v[j] over this thread's share of the keys: dim / 4 threads hold a
-// row, and each such part of the threadgroup takes every so manyth run of ATTN_KEYS keys.
-template <typename V>
-inline void attn_values(device const uchar* v, uint n, uint heads, threadgroup const float4* weight,
+// A bias has add(s, first, n, lane): what it adds to the scores s of keys first .. first + n - 1, -inf for those that do not
+// count, and counts(key), which tells these: their rows may be no numbers. Lane l adds to keys l, l + 32, ..., for these it
+// weighs afterwards.
+struct NoBias {
+	inline void add(threadgroup float*, uint, uint, uint) const {}
+	inline bool counts(uint) const { return true; }
+};
+
+// acc[i] = 4 dims of the sum of weight[i][j] * v[j] over this thread's share of the keys, the first of which is key `base` of
+// the bias: dim / 4 threads hold a row, and each such part of the threadgroup takes every so manyth run of ATTN_KEYS keys.
+template <typename V, typename BIAS>
+inline void attn_values(thread const BIAS& bias, uint base, device const uchar* v, uint n, uint heads, threadgroup const float4* weight,
                         thread float (*acc)[4], uint tid) {
 	typedef typename V::row R;
 	const uint wide = V::dim / 4, parts = ATTN_THREADS / wide;
@@ -247,6 +255,12 @@ inline void attn_values(device const uchar* v, uint n, uint heads, threadgroup c
 		LW_UNROLL
 		for (uint j = 0; j < ATTN_KEYS; j++)
 			attn_load4(R(), v + attn_row_bytes(R(), V::dim) * min(first + j, n - 1), V::dim, tid % wide * 4, x[j]);
+		LW_UNROLL
+		for (uint j = 0; j < ATTN_KEYS; j++) {
+			if (bias.counts(base + min(first + j, n - 1))) continue;
+			LW_UNROLL
+			for (uint c = 0; c < 4; c++) x[j][c] = 0.0f;
+		}
 		LW_UNROLL
 		for (uint i = 0; i < ATTN_QUERIES; i++) {
 			if (i >= heads) break;

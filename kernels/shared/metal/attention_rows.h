@@ -4,11 +4,6 @@
 #pragma once
 #include "kernels/shared/metal/attention.h"
 
-// A bias has add(s, first, n, lane): what it adds to the scores s of keys first .. first + n - 1. Lane l adds to keys
-// l, l + 32, ..., for these it weighs afterwards.
-struct NoBias {
-	inline void add(threadgroup float*, uint, uint, uint) const {}
-};
 // Gates have on(x, head, d, dim): what becomes of result x, dim d of `dim`, of a head of the threadgroup.
 struct NoGates {
 	inline float on(float x, uint, uint, uint) const { return x; }
@@ -49,7 +44,7 @@ inline void attend_keys(thread const BIAS& bias, thread const GATES& gates, devi
 		}
 		threadgroup_barrier(mem_flags::mem_threadgroup);
 		float acc[ATTN_QUERIES][4];
-		attn_values<V>(v + first * row_bytes, n, heads, score, acc, tid);
+		attn_values<V>(bias, first, v + first * row_bytes, n, heads, score, acc, tid);
 		LW_UNROLL
 		for (uint t = 0; t < ATTN_QUERIES / 2; t++) {
 			if (2 * t >= heads) break;

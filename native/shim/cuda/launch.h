@@ -8,11 +8,20 @@ namespace lw_cuda {
 // resident beside this one, as all of its thread blocks are. Sooner, the next one's would find room on some multiprocessors
 // only, and two of them go to one. Every thread of every kernel comes here before it touches what the record before it may
 // have written. What still earlier records wrote is there from the kernel's start, as the record before this one has waited
-// for them: a kernel may read its weights sooner, and, past the first-level cache, what its override names (registry.h).
+// for them, unless it lets the next one begin: a kernel may read its weights sooner, and, past the first-level cache, what its
+// override names (registry.h).
 // Devices before Hopper start a record when the one before it has ended.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
 	asm volatile("griddepcontrol.wait;" ::: "memory");
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Lets the next record become resident at once, and read early what neither this one nor those that it waits for write; its
+// override says so. For small records, on whose way to the next one little else is done.
+__device__ __forceinline__ void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
 	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }

@@ -49,14 +49,15 @@ struct Override {
 	Shape shape;
 	uint32_t early;     // slots, as bits, that the kernel reads before it waits for the record before, beside its weights
 	Appended appended;
+	bool hands_on;      // it calls let_next_begin
 	const Override* next;
 };
 inline const Override* overrides = nullptr;
 
 struct RegisterOverride {
 	Override entry;
-	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0, Appended appended = {})
-		: entry{name, function, slots, args_bytes, shape, early, appended, overrides} {
+	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0, Appended appended = {}, bool hands_on = false)
+		: entry{name, function, slots, args_bytes, shape, early, appended, hands_on, overrides} {
 		overrides = &entry;
 	}
 };
