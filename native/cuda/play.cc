@@ -388,6 +388,7 @@ public:
 	}
 
 	int32_t profile_upload(memory_block& m, uint64_t* ns, uint32_t times, lw_error* error) override {
+		on_device(m).hide_step();  // it is not what the host saw last
 		return lw::profile_upload(*device_, on_device(m).at, m.bytes, ns, times, error);
 	}
 

@@ -23,8 +23,10 @@ const PRODUCTS: readonly Product[] = [
   { op: "gemv_add", inDim: 17408, outs: [37] },
   { op: "gemv", inDim: 17408, outs: [5, 16, 33] },
   { op: "norm_gemv", inDim: 14336, outs: [24, 1] },
-  { op: "gemv_add", inDim: 12288, outs: [2500] },
-  { op: "norm_gemv", inDim: 4096, outs: [7400, 33] },
+  { op: "gemv_add", inDim: 12288, outs: [2900] },
+  { op: "norm_gemv", inDim: 4096, outs: [8300, 33] },
+  // Scales of whole tiles in one copy.
+  { op: "gemv", inDim: 3584, outs: [9479, 21] },
 ];
 
 /** Bytes of every slot of a product of so many rows, and its y. `skew`: where weights lie beside multiples of 16. */
@@ -54,11 +56,9 @@ function play(
     return { slot, begin, isWeight };
   });
   const image = new Uint8Array(end + 16);
-  for (const { slot, begin, isWeight } of places) {
-    // The same numbers whatever the rows: those of a row come before the next one's.
-    const random = seeded(
-      slot.name.length * 31 + slot.name.charCodeAt(slot.name.length - 1) + slot.part.length,
-    );
+  for (const [i, { slot, begin, isWeight }] of places.entries()) {
+    // The same numbers whatever the rows: those of a row come before the next one's. Others in every slot, biases included.
+    const random = seeded(i + 1);
     if (!isWeight) {
       const values = Float32Array.from({ length: slot.bytes / 4 }, () => normal(random));
       image.set(new Uint8Array(values.buffer), begin);

@@ -15,19 +15,29 @@ import { opCase } from "./op_case.ts";
 import { caseData } from "./record_case.ts";
 import { shapeOf } from "./tensor_data.ts";
 
-const SIZES = { rows: 2, topK: 8, ffn: 512, experts: 24, dim: 130 };
+/** As many units as warps, fewer, and more: of a GPU's thread block. */
+const SIZES = [
+  { rows: 2, topK: 8, ffn: 512, experts: 24, dim: 130 },
+  { rows: 2, topK: 5, ffn: 1088, experts: 24, dim: 130 },
+  { rows: 1, topK: 6, ffn: 1600, experts: 24, dim: 130 },
+];
 const PLAYS = 6;
 
-Deno.test("experts: what is chosen last is multiplied", () => {
-  const c = opCase(moeDown as never, { down: "q4g64_bf16" }, SIZES)!, data = caseData(c);
-  const random = seeded(7), count = SIZES.rows * SIZES.experts;
+for (const sizes of SIZES) {
+  Deno.test(`experts: what is chosen last is multiplied, ${sizes.topK} of ${sizes.ffn}`, () =>
+    check(sizes));
+}
+
+function check(sizes: (typeof SIZES)[number]): void {
+  const c = opCase(moeDown as never, { down: "q4g64_bf16" }, sizes)!, data = caseData(c);
+  const random = seeded(7), count = sizes.rows * sizes.experts;
   const choices = Array.from(
     { length: PLAYS },
     () => Float32Array.from({ length: count }, () => random() * 8 - 4),
   );
   for (const level of levelsOf(moeDown as never)) {
     const tape = new Tape(), arena = new Arena(level.form);
-    const { rows, topK, ffn, experts, dim } = SIZES;
+    const { rows, topK, ffn, experts, dim } = sizes;
     const logits = tape.state("logits", "f32", [rows, experts]);
     const ids = tape.state("ids", "u32", [rows, topK]);
     const weights = tape.state("weights", "f32", [rows, topK]);
@@ -61,4 +71,4 @@ Deno.test("experts: what is chosen last is multiplied", () => {
       assert.deepEqual(again, played(fresh, choice), `play ${i} on ${level.isa}`);
     }
   }
-});
+}

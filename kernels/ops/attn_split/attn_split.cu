@@ -194,7 +194,7 @@ template <uint32_t D> bool row_shape(const void* words, const Chip& chip, Launch
 	const auto& a = *static_cast<const attn_split_args*>(words);
 	// Without clusters attn_decode is the translated kernel, and so this has to be, for the same bits.
 	if (a.rows != 1 || !has_clusters((const void*)split_row<D>)) return false;
-	const uint32_t tiles = head_tiles(a.q_heads, a.kv_heads), heads = a.kv_heads * tiles, fit = WALKERS * chip.multiprocessors / heads;
+	const uint32_t tiles = head_tiles(a.q_heads, a.kv_heads), heads = a.kv_heads * tiles, fit = (D < 512 ? WALKERS : 1) * chip.multiprocessors / heads;
 	const uint32_t walkers = fit < 1 ? 1 : fit < a.blocks ? fit : a.blocks, bytes = sizeof(typename Walk<D>::Shared);
 	*out = {{tiles, a.kv_heads, walkers}, Walk<D>::THREADS, heads * walkers <= chip.multiprocessors && bytes < ALONE_BYTES ? ALONE_BYTES : bytes};
 	return true;

@@ -163,7 +163,8 @@ __device__ __forceinline__ void down(const float* h, const uint32_t* ids, const 
 		const float weight = slot < top_k ? weights[row * top_k + slot] : *gate_logit;
 		const Staged staged = stage<F, 1>(staged_at, h + (size_t(row) * slots + slot) * ffn + c * F::CHUNK, nullptr, 0.0f, 1, min(F::CHUNK, ffn - c * F::CHUNK), {lane, WARP, 0});
 		wait_for_copies(false);
-		if (expert != asked) {
+		// Lanes read while the record before may have written, and need not have read the same.
+		if (__any_sync(~0u, expert != asked)) {
 			__syncwarp();
 			ask(unit, expert);
 			wait_for_copies(false);
