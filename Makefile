@@ -203,7 +203,7 @@ test: all ## build, then pass the tests
 TEST_PERMISSIONS := --allow-read --allow-write --allow-env --allow-ffi --allow-run --allow-sys --allow-net
 
 # By what they import: a test that opens a device names one of these. Those of bench/ take longer than all others.
-NEEDS_DEVICE := abi/handle|engine/(api|model|session)\.ts|/devices\.ts|/mod\.ts|examples/
+NEEDS_DEVICE := abi/handle|engine/(api|model|session)\.ts|/(devices|fixture|kernel_kinds|lockstep|mod)\.ts|"-A", main,|examples/
 test-no-device: node_modules/.ready ## pass the tests that need no library
 	@$(RUN_DENO) test $(filter-out --allow-ffi,$(TEST_PERMISSIONS)) --parallel \
 		$$(grep -rLE '$(NEEDS_DEVICE)' tests --include='*_test.ts' | grep -vE '^tests/(bench|metal)/')

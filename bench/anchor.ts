@@ -3,8 +3,8 @@
  * with the same threads as the rows that are held against it.
  */
 import { BandwidthProbe } from "../engine/bandwidth.ts";
-import type { Device } from "../ffi/abi/handle.ts";
-import { OWN_MEMORY_KINDS } from "../ffi/abi/layout.ts";
+import { type Device, NativeError } from "../ffi/abi/handle.ts";
+import { OWN_MEMORY_KINDS, STATUS } from "../ffi/abi/layout.ts";
 import type { Clock } from "./port.ts";
 
 const SAMPLE_NS = 10_000_000;
@@ -63,13 +63,19 @@ export async function farBandwidth(device: Device, clock: Clock): Promise<Bandwi
 
 /**
  * The fastest copying of pinned memory to a device with memory of its own, bytes a second: what loading a
- * checkpoint cannot beat. Null where files are used in place, or the library does not measure it.
+ * checkpoint cannot beat. Null where files are used in place, the library does not measure it, or there is no memory for it.
  */
 export function uploadBandwidth(device: Device): number | null {
   if (!OWN_MEMORY_KINDS.includes(device.info.kind)) return null;
-  using memory = device.alloc(Math.min(UPLOAD_BYTES, spare(device)));
-  const ns = memory.profileUpload(SAMPLES);
-  return ns && memory.bytes * 1e9 / Math.max(1, Math.min(...Array.from(ns, Number)));
+  try {
+    using memory = device.alloc(Math.min(UPLOAD_BYTES, spare(device)));
+    const ns = memory.profileUpload(SAMPLES);
+    return ns && memory.bytes * 1e9 / Math.max(1, Math.min(...Array.from(ns, Number)));
+  } catch (e) {
+    // The model may have left no room: what was taken of loading stands without a limit.
+    if (e instanceof NativeError && e.status === STATUS.outOfMemory) return null;
+    throw e;
+  }
 }
 
 /** A quarter of what is free, so that the anchor never pushes the model out of memory. */

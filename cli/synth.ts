@@ -1,4 +1,5 @@
 /** `lapwing synth`: a checkpoint of random weights on disk. Flags in, a folder out. */
+import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Progress } from "../engine/api_types.ts";
 import { UserError } from "../engine/errors.ts";
@@ -80,18 +81,20 @@ function unwritten(folder: string, e: unknown): unknown {
     e instanceof Error && e.message.includes("(os error ");
   if (!known) return e;
   const why = (e as Error).message;
-  return new UserError(`Cannot write ${folder}: ${why}. Give a folder that has room for it.`);
+  return new UserError(
+    `Cannot write ${folder}: ${why}. Give a folder that may be written and has room for it.`,
+  );
 }
 
-/** Never writes among files of others. */
+/** Never writes among files of others. Looks where the files will be: see UnfinishedFiles.begin. */
 async function refuseFull(folder: string): Promise<void> {
   try {
-    for await (const { name } of Deno.readDir(folder)) {
+    for await (const { name } of Deno.readDir(resolve(folder))) {
       throw new UserError(`${folder} holds ${name}: give a folder that is empty or not there yet.`);
     }
   } catch (e) {
     if (e instanceof Deno.errors.NotADirectory) {
-      throw new UserError(`${folder} is a file: give a folder.`);
+      throw new UserError(`${folder} is a file, or lies in one: give a folder.`);
     }
     if (!(e instanceof Deno.errors.NotFound)) throw unwritten(folder, e);
   }

@@ -189,3 +189,29 @@ Deno.test("synth: Ctrl-C in the real process leaves nothing", async () => {
   assert.equal(code, 130, new TextDecoder().decode(stderr));
   assert.deepEqual([...Deno.readDirSync(folder)], []);
 });
+
+Deno.test("synth: a path with .. is one folder to all that the real process does with it", async () => {
+  const cwd = await Deno.makeTempDir();
+  await Deno.mkdir(`${cwd}/far/inner`, { recursive: true });
+  await Deno.symlink(`${cwd}/far/inner`, `${cwd}/link`);
+  await Deno.mkdir(`${cwd}/out`);
+  await Deno.writeTextFile(`${cwd}/out/config.json`, "theirs");
+  const main = new URL("../../cli/main.ts", import.meta.url).pathname;
+  // As `deno task synth` has it: with all permissions Deno leaves the paths of some of its calls as they are.
+  const synth = async (out: string) => {
+    const args = ["run", "-A", main, "synth", "--layers", "1", "--out", out];
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd }).output();
+    return { code, err: new TextDecoder().decode(stderr) };
+  };
+  const refused = await synth("link/../out");
+  assert.equal(refused.code, 2);
+  assert.match(refused.err, /^error: link\/\.\.\/out holds config\.json: give a folder .*\n$/);
+  assert.equal(await Deno.readTextFile(`${cwd}/out/config.json`), "theirs");
+  assert.equal((await synth("a/../b/")).code, 0);
+  assert.deepEqual([...Deno.readDirSync(cwd)].map(({ name }) => name).sort(), [
+    "b",
+    "far",
+    "link",
+    "out",
+  ]);
+});

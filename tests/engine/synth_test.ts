@@ -99,6 +99,30 @@ Deno.test("synth: files have their names when all are whole, and none when one i
   }
 });
 
+Deno.test("synth: files of others stay, with their bytes, whether it fails or comes to its end", async () => {
+  const root = await Deno.makeTempDir();
+  try {
+    const source = join(root, "source"), out = join(root, "out");
+    await writeSynthetic(source, smallDense());
+    const model = await syntheticModel(source, {}, {});
+    const theirs = join(out, "model.safetensors");
+    const meanwhile = () => Deno.writeTextFileSync(theirs, "theirs");
+    const stop = new AbortController();
+    const aborted = writeCheckpoint(out, model, {
+      onProgress: () => (meanwhile(), stop.abort()),
+      signal: stop.signal,
+    });
+    await assert.rejects(aborted, { name: "AbortError" });
+    assert.deepEqual(await names(out), ["model.safetensors"]);
+    const late = writeCheckpoint(out, model, { onProgress: meanwhile });
+    await assert.rejects(late, Deno.errors.AlreadyExists);
+    assert.deepEqual(await names(out), ["model.safetensors"]);
+    assert.equal(await Deno.readTextFile(theirs), "theirs");
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+});
+
 const TINY = fileURLToPath(new URL("../../models/tiny-mlx-4bit", import.meta.url));
 const FIXTURES = ["qwen35-dense-tiny", "qwen35-moe-tiny"].flatMap((name) => [
   fileURLToPath(new URL(`../fixtures/${name}`, import.meta.url)),
