@@ -12,6 +12,7 @@
 // Everything in shared memory lies in pieces of 64 rows by 64 dims, swizzled.
 #include <cuda_fp16.h>
 
+#include "kernels/shared/cuda/copies.cuh"
 #include "kernels/shared/cuda/wgmma.cuh"
 #include "native/gen/abi.h"
 #include "native/gen/ops.h"
@@ -60,12 +61,12 @@ template <int D> __device__ __forceinline__ void fetch(uint8_t (*to)[PIECE], con
 		const uint32_t at = i * THREADS + threadIdx.x, row = at / (D / 8), part = at % (D / 8);
 		const bool there = first + row < keys;
 		const __half* from = cache + (there ? size_t(first + row) * D + part * 8 : 0);
-		asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to[part / 8]) + swizzled(row, part % 8)), "l"(from), "r"(there ? 16 : 0) : "memory");
+		copy16_or_zeros(shared_address(to[part / 8]) + swizzled(row, part % 8), from, there);
 	}
-	asm volatile("cp.async.commit_group;" ::: "memory");
+	end_copies();
 }
 __device__ __forceinline__ void fetched() {
-	asm volatile("cp.async.wait_group 0;" ::: "memory");
+	wait_for_copies<0>();
 	show_to_matrix_units();
 	__syncthreads();
 }

@@ -6,6 +6,7 @@
 // Loops stay loops, for instructions have to be fetched as well.
 #include "kernels/shared/cuda/attention.cuh"
 #include "kernels/shared/cuda/cluster.cuh"
+#include "kernels/shared/cuda/copies.cuh"
 #include "native/shim/cuda/registry.h"
 
 namespace lw_cuda {
@@ -19,8 +20,6 @@ namespace {
 // block).
 constexpr uint32_t RING_BYTES = 64 << 10;
 constexpr uint32_t WALKERS = 2;  // thread blocks of a multiprocessor: one computes while stages of the other one come
-// More than half of a multiprocessor's shared memory: where there is a thread block for each or less, none gets two.
-constexpr uint32_t ALONE_BYTES = 115 << 10;
 
 template <uint32_t D> struct Walk {
 	static constexpr uint32_t THREADS = D, WARPS = D / WARP, ROW = D * 2;  // a thread a dim; bytes of a row of a cache
@@ -39,13 +38,6 @@ template <uint32_t D> struct Walk {
 // values, find them in banks of their own.
 __device__ __forceinline__ uint32_t swizzled(uint32_t i) { return (i & 1) << 2 ^ (i & 6); }
 
-// 16 bytes, or none, which are zeros.
-__device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool some) {
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(some ? 16 : 0) : "memory");
-}
-__device__ __forceinline__ void end_stage() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <uint32_t N> __device__ __forceinline__ void wait_for_stages() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
-
 template <uint32_t D>
 __global__ void __launch_bounds__(D, D < 512 ? WALKERS : 1)
 split_row(const float* q, const uint8_t* k_cache, const uint8_t* v_cache, const uint32_t* step, float* partial, float* stats,
@@ -61,7 +53,7 @@ split_row(const float* q, const uint8_t* k_cache, const uint8_t* v_cache, const 
 	// What comes next into the ring: stage `asked` of a block with `left` keys from this slice on, of which this thread copies
 	// vectors of the rows row, row + TILE, ...
 	constexpr uint32_t BLOCK = LW_ATTN_BLOCK * F::ROW;
-	const uint32_t ring = shared_at(s.ring), row = threadIdx.x / (F::ROW / 16), place = row * F::ROW + (threadIdx.x % (F::ROW / 16) ^ swizzled(row)) * 16;
+	const uint32_t ring = shared_address(s.ring), row = threadIdx.x / (F::ROW / 16), place = row * F::ROW + (threadIdx.x % (F::ROW / 16) ^ swizzled(row)) * 16;
 	const uint8_t* from = k_cache + (size_t(blockIdx.y) * a.ctx + size_t(blockIdx.z) * LW_ATTN_BLOCK) * F::ROW + threadIdx.x * 16;
 	int32_t left = int32_t(keys - blockIdx.z * LW_ATTN_BLOCK);
 	uint32_t asked = 0, to = 0;
@@ -69,7 +61,7 @@ split_row(const float* q, const uint8_t* k_cache, const uint8_t* v_cache, const 
 	const auto ask = [&] {
 		if (more) {
 #pragma unroll
-			for (uint32_t i = 0; i < F::COPIES; i++) copy_async(ring + to + place + i * TILE * F::ROW, from + i * TILE * F::ROW, int32_t(row + i * TILE) < left);
+			for (uint32_t i = 0; i < F::COPIES; i++) copy16_or_zeros(ring + to + place + i * TILE * F::ROW, from + i * TILE * F::ROW, int32_t(row + i * TILE) < left);
 			to = to + F::STAGE == sizeof s.ring ? 0 : to + F::STAGE;
 			from += F::STAGE;
 			left -= SLICE;
@@ -83,7 +75,7 @@ split_row(const float* q, const uint8_t* k_cache, const uint8_t* v_cache, const 
 				more = left > 0;
 			}
 		}
-		end_stage();
+		end_copies();
 	};
 	// Rows from the position on are the record before's.
 	const bool old = (blockIdx.z + 1) * LW_ATTN_BLOCK <= pos;
@@ -131,7 +123,7 @@ split_row(const float* q, const uint8_t* k_cache, const uint8_t* v_cache, const 
 #pragma unroll 1
 		for (uint32_t n = 0; n < 2 * SLICES; n++) {
 			// The stage that comes, after all of the one before it has been read.
-			wait_for_stages<F::DEPTH - 2>();
+			wait_for_copies<F::DEPTH - 2>();
 			__syncthreads();
 			ask();
 			const uint8_t* stage = s.ring + at;
@@ -196,7 +188,7 @@ template <uint32_t D> bool row_shape(const void* words, const Chip& chip, Launch
 	if (a.rows != 1 || !has_clusters((const void*)split_row<D>)) return false;
 	const uint32_t tiles = head_tiles(a.q_heads, a.kv_heads), heads = a.kv_heads * tiles, fit = (D < 512 ? WALKERS : 1) * chip.multiprocessors / heads;
 	const uint32_t walkers = fit < 1 ? 1 : fit < a.blocks ? fit : a.blocks, bytes = sizeof(typename Walk<D>::Shared);
-	*out = {{tiles, a.kv_heads, walkers}, Walk<D>::THREADS, heads * walkers <= chip.multiprocessors && bytes < ALONE_BYTES ? ALONE_BYTES : bytes};
+	*out = {{tiles, a.kv_heads, walkers}, Walk<D>::THREADS, heads * walkers <= chip.multiprocessors && bytes < EXCLUSIVE_BYTES ? EXCLUSIVE_BYTES : bytes};
 	return true;
 }
 

@@ -16,24 +16,20 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "kernels/shared/cuda/copies.cuh"
 #include "kernels/shared/cuda/lanes.cuh"
 
 namespace lw_cuda {
 
 // Weights on their way into shared memory.
-__device__ __forceinline__ uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 __device__ __forceinline__ void copy16(void* to, const void* from) {
 	asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
-__device__ __forceinline__ void copy8(uint32_t to, const void* from) {
-	asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
-}
 __device__ __forceinline__ void copy8(void* to, const void* from) { copy8(shared_address(to), from); }
-__device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Until all of this thread's groups of copies are there, or all but the last one.
 __device__ __forceinline__ void wait_for_copies(bool but_one) {
-	if (but_one) asm volatile("cp.async.wait_group 1;" ::: "memory");
-	else asm volatile("cp.async.wait_group 0;" ::: "memory");
+	if (but_one) wait_for_copies<1>();
+	else wait_for_copies<0>();
 }
 __device__ __forceinline__ uint32_t load_half(const void* at) {
 	uint16_t v;

@@ -5,6 +5,8 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/shared/cuda/copies.cuh"
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define LW_CLUSTERS 1
 #define LW_CLUSTER_OF(n) __cluster_dims__(n)
@@ -50,18 +52,19 @@ template <typename T> __device__ __forceinline__ T* in_block(uint32_t rank, T* p
 
 // Bytes that others send, counted by a barrier in the receiver's shared memory. One thread begins, before the cluster
 // meets; a barrier serves again when that thread has waited and expects more.
-__device__ __forceinline__ uint32_t shared_at(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
-__device__ __forceinline__ void expect_more_bytes(uint64_t* barrier, uint32_t bytes) {
-	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_at(barrier)), "r"(bytes) : "memory");
+__device__ __forceinline__ void begin_barrier(uint32_t barrier, uint32_t count) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory"); }
+__device__ __forceinline__ void expect_more_bytes(uint32_t barrier, uint32_t bytes) {
+	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+__device__ __forceinline__ void expect_more_bytes(uint64_t* barrier, uint32_t bytes) { expect_more_bytes(shared_address(barrier), bytes); }
 __device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
-	asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_at(barrier)) : "memory");
+	begin_barrier(shared_address(barrier), 1);
 	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 	expect_more_bytes(barrier, bytes);
 }
 __device__ __forceinline__ uint32_t shared_in_block(uint32_t rank, const void* p) {
 	uint32_t there;
-	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_at(p)), "r"(rank));
+	asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(p)), "r"(rank));
 	return there;
 }
 __device__ __forceinline__ void send(uint32_t rank, float* to, uint64_t* barrier, float v) {
@@ -77,7 +80,7 @@ __device__ __forceinline__ void wait_for_bytes(uint64_t* barrier, uint32_t turn 
 	uint32_t done = 0;
 	while (!done)
 		asm volatile("{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-		             : "=r"(done) : "r"(shared_at(barrier)), "r"(turn % 2) : "memory");
+		             : "=r"(done) : "r"(shared_address(barrier)), "r"(turn % 2) : "memory");
 }
 
 }  // namespace lw_cuda

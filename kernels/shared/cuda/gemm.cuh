@@ -16,6 +16,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "kernels/shared/cuda/copies.cuh"
 #include "kernels/shared/cuda/wgmma.cuh"
 #include "native/shim/cuda/launch.h"
 #include "native/shim/cuda/registry.h"
@@ -103,12 +104,6 @@ template <> struct Codes<8> {
 			}
 	}
 };
-
-__device__ __forceinline__ void copy8(uint32_t to, const void* from) {
-	asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
-}
-__device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int LEFT> __device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
 __device__ __forceinline__ uint16_t load_weight16(const void* p) {
 	uint16_t v;

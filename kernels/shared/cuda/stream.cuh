@@ -58,11 +58,7 @@ template <class F> struct PieceChunk {
 
 #if LW_CLUSTERS
 // Barriers in shared memory, by address.
-__device__ __forceinline__ void begin_barrier(uint32_t barrier, uint32_t count) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory"); }
 __device__ __forceinline__ void arrive(uint32_t barrier) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory"); }
-__device__ __forceinline__ void arrive_for_bytes(uint32_t barrier, uint32_t bytes) {
-	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
 // When this thread's cp.async copies are there.
 __device__ __forceinline__ void arrive_behind_copies(uint32_t barrier) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory"); }
 // For the end of use number `use` of the barrier. No more than one use may have gone by unseen.
@@ -189,7 +185,7 @@ private:
 			return;
 		}
 		const uint32_t own_scales = pieces.scales_apart ? own * 2 * scale_part : supplier < 2 ? rows * scale_part : 0;
-		if (lane == 0) arrive_for_bytes(full(slot), own * code_part + own_scales);
+		if (lane == 0) expect_more_bytes(full(slot), own * code_part + own_scales);
 		__syncwarp();
 		if (lane < own) {
 			const uint32_t row = first + lane;

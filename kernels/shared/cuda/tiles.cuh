@@ -124,10 +124,6 @@ template <class F, uint32_t ROWS> struct Walk {
 	}
 };
 
-// More than half of a multiprocessor's shared memory. Two blocks of a grid that found room on one multiprocessor would
-// leave another one idle: measured, that costs more than overlapping two records wins.
-constexpr uint32_t EXCLUSIVE_BYTES = 115 << 10;
-
 // A grid of few blocks need not be alone: it leaves most multiprocessors idle anyway, and may load its weights beside the
 // record before.
 inline bool is_exclusive(uint32_t blocks, const Chip& chip) { return blocks > chip.multiprocessors / 4; }

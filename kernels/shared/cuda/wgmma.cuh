@@ -17,8 +17,6 @@ constexpr uint32_t SWIZZLE_ROW = 128;
 constexpr uint32_t SWIZZLE_ALIGNMENT = 1024;
 __device__ __forceinline__ uint32_t swizzled(uint32_t row, uint32_t piece) { return row * SWIZZLE_ROW + ((piece ^ row % 8) << 4); }
 
-__device__ __forceinline__ uint32_t shared_address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
-
 // Of columns in swizzled rows, 16 products deep; the next 16 are DEPTH_STEP further. Eight rows take 1024 bytes.
 __device__ __forceinline__ uint64_t columns_at(uint32_t address) {
 	return uint64_t(address >> 4 & 0x3fff) | uint64_t(1) << 16 | uint64_t(SWIZZLE_ALIGNMENT >> 4) << 32 | uint64_t(1) << 62;

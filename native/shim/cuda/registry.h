@@ -23,6 +23,10 @@ struct Register {
 	}
 };
 
+// More than half of a multiprocessor's shared memory. Two blocks of a grid that found room on one multiprocessor would
+// leave another one idle: measured, that costs more than overlapping two records wins.
+constexpr uint32_t EXCLUSIVE_BYTES = 115 << 10;
+
 // What a launch depends on beside the record's words.
 struct Chip {
 	uint32_t multiprocessors;
