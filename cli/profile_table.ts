@@ -25,7 +25,14 @@ export function profileTable(profile: Profile, by: Grouping, paint: Paint): stri
     ],
     record: () => [recordTable(profile, paint)],
   };
-  return [headOf(profile), playLine(profile), ...tables[by](), gapLine(profile)].join("");
+  return [
+    headOf(profile),
+    playLine(profile),
+    ...tables[by](),
+    joinedLine(profile),
+    gapLine(profile),
+  ]
+    .join("");
 }
 
 /** `decode: 1 row behind 4096 tokens, KV f16: 412 records, medians of 20 plays` */
@@ -100,6 +107,15 @@ function recordTable(profile: Profile, paint: Paint): string {
     title: "layer",
   }];
   return groupTable(names, lines, profile, paint);
+}
+
+/** What of a CUDA graph has no launch of its own. */
+function joinedLine({ records, spec }: Profile): string {
+  const joined = records.filter((r) => r.ns === 0);
+  if (spec.device !== "cuda" || joined.length === 0) return "";
+  const ops = [...new Set(joined.map((r) => r.op))].join(", ");
+  return `\n${counted(joined.length, "record")} without a time, ${ops}: ` +
+    "the record before does that in the same launch\n";
 }
 
 /** Always said: what the records add up to, what a step takes, and what lies between. */

@@ -38,7 +38,14 @@ struct cuda_record {
 	uint32_t words[LW_WORDS_MAX];
 	bool has_words;
 	const lw_cuda::Override* override;  // null for a translated kernel
-	// By programmatic dependent launch on the record before: neither that one nor, where it hands on, those before it write
+	void* tail;                         // null, or what the next record writes to, which this one does as well
+};
+
+// Of a graph: a record, or one and that which it does as well.
+struct cuda_launch {
+	cuda_record what;
+	uint32_t first, records;
+	// By programmatic dependent launch on the one before: neither that one nor, where it hands on, those before it write
 	// anything that this one reads before it waits.
 	bool overlaps;
 };
@@ -47,6 +54,7 @@ struct cuda_tape : played_tape {
 	std::shared_ptr<cuda_device> device;
 	std::shared_ptr<const tape> checked;  // keeps the memories alive
 	std::vector<cuda_record> records;
+	std::vector<cuda_launch> launches;
 	std::shared_ptr<cuda_memory> own;  // plays so far and plays to come, then a stamp a record and one before the first
 	const uint32_t* step = nullptr;  // on the device
 	cuda_memory* step_memory = nullptr;  // where the block is at the memory's begin
@@ -101,11 +109,12 @@ cudaError_t launch(const void* function, dim3 grid, uint32_t threads, uint32_t d
 }
 
 cudaError_t launch(const cuda_record& r, unsigned long long* stamp, bool dependent, cudaStream_t stream) {
-	void* parameters[LW_SLOTS_MAX + 2];
+	void* parameters[LW_SLOTS_MAX + 3];
 	uint32_t n = 0;
 	for (; n < r.n_slots; n++) parameters[n] = const_cast<void**>(&r.pointers[n]);
 	if (r.has_words) parameters[n++] = const_cast<uint32_t*>(r.words);
-	parameters[n] = &stamp;
+	parameters[n++] = &stamp;
+	if (r.override && r.override->tail) parameters[n++] = const_cast<void**>(&r.tail);
 	return launch(r.function, r.grid, r.threads, r.dynamic_bytes, parameters, dependent, stream);
 }
 
@@ -144,8 +153,8 @@ class cuda_player : public host_player {
 
 	// The records into the stream, which is being captured.
 	int32_t capture(const cuda_tape& t, unsigned long long* stamps, lw_error* error) {
-		for (uint32_t i = 0; i < t.records.size(); i++)
-			if (const cudaError_t code = launch(t.records[i], stamps ? stamps + 1 + i : nullptr, overlaps_ && t.records[i].overlaps && (i > 0 || stamps), plays())) return cuda_failure(code, i, named(t, i).c_str(), error);
+		for (const cuda_launch& l : t.launches)
+			if (const cudaError_t code = launch(l.what, stamps ? stamps + 1 + l.first : nullptr, overlaps_ && l.overlaps && (l.first > 0 || stamps), plays())) return cuda_failure(code, l.first, named(t, l.first).c_str(), error);
 		return LW_STATUS_OK;
 	}
 
@@ -232,13 +241,14 @@ class cuda_player : public host_player {
 		return LW_STATUS_OK;
 	}
 
+	static bool overlap(const tape& t, uint32_t a, uint32_t b) {
+		if (a == LW_NO_SLOT || b == LW_NO_SLOT) return false;
+		const slot_range &x = t.slots[a], &y = t.slots[b];
+		return x.memory == y.memory && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+	}
+
 	// Whether a record, played by `by` or by a translated kernel, writes what another one reads before it waits.
 	static bool writes_early(const tape& t, const record& writer, const lw_cuda::Override* by, const record& reader, const lw_cuda::Override& o) {
-		const auto overlap = [&](uint32_t a, uint32_t b) {
-			if (a == LW_NO_SLOT || b == LW_NO_SLOT) return false;
-			const slot_range &x = t.slots[a], &y = t.slots[b];
-			return x.memory == y.memory && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
-		};
 		uint32_t early = o.early | o.appended.slots;
 		for (const tensor_info& x : op_table()[kernel_table()[reader.kernel].op].tensors)
 			if (x.flags & TENSOR_WEIGHT) early |= 7u << x.slot;
@@ -246,21 +256,47 @@ class cuda_player : public host_player {
 		for (const tensor_info& x : op_table()[kernel_table()[writer.kernel].op].tensors)
 			for (uint32_t w = x.slot; x.flags & TENSOR_OUT && w < x.slot + (x.flags & TENSOR_WEIGHT ? 3u : 1u); w++)
 				for (uint32_t s = 0; s < LW_SLOTS_MAX; s++)
-					if (early >> s & 1 && overlap(writer.slots[w], reader.slots[s]) && !(one_position && by->appended.slots >> w & 1 && o.appended.slots >> s & 1)) return true;
+					if (early >> s & 1 && overlap(t, writer.slots[w], reader.slots[s]) && !(one_position && by->appended.slots >> w & 1 && o.appended.slots >> s & 1)) return true;
 		return false;
 	}
 
-	// Whether record `index` reads, before it waits, nothing that a record which may still run then writes; `before` are bound.
-	static bool may_overlap(const tape& t, uint32_t index, const std::vector<cuda_record>& before, const lw_cuda::Override& o) {
-		for (uint32_t i = index; i-- > 0;) {
-			const lw_cuda::Override* by = before[i].override;
-			if (writes_early(t, t.records[i], by, t.records[index], o)) return false;
+	// Whether a launch reads, before it waits, nothing that a launch which may still run then writes.
+	static bool may_overlap(const tape& t, const cuda_launch& l, const std::vector<cuda_launch>& before) {
+		const lw_cuda::Override* o = l.what.override;
+		if (!o) return true;
+		for (size_t j = before.size(); j-- > 0;) {
+			const lw_cuda::Override* by = before[j].what.override;
+			for (uint32_t w = 0; w < before[j].records; w++)
+				if (writes_early(t, t.records[before[j].first + w], by, t.records[l.first], *o)) return false;
 			if (!by || !by->hands_on) break;
 		}
 		return true;
 	}
 
-	bool bind(const tape& t, uint32_t index, const std::vector<cuda_record>& before, cuda_record* out) const {
+	// Where record `index` writes, if the one before it can do it as well: nothing that it writes is anything that the other
+	// one reads or writes.
+	static void* tail_of(const tape& t, uint32_t index, const std::vector<cuda_record>& bound) {
+		const cuda_record& before = bound[index - 1];
+		const lw_cuda::Tail* tail = before.override ? before.override->tail : nullptr;
+		const record &a = t.records[index - 1], &b = t.records[index];
+		if (!tail || tail->name != std::string(kernel_table()[b.kernel].name) || before.pointers[tail->made] != bound[index].pointers[tail->from] || !tail->fits(a.words, b.words)) return nullptr;
+		for (uint32_t slot : a.slots)
+			if (overlap(t, slot, b.slots[tail->to])) return nullptr;
+		return bound[index].pointers[tail->to];
+	}
+
+	static void arrange(const tape& t, cuda_tape* made) {
+		for (uint32_t i = 0; i < t.records.size();) {
+			cuda_launch l{made->records[i], i, 1, false};
+			if (i + 1 < t.records.size()) l.what.tail = tail_of(t, i + 1, made->records);
+			if (l.what.tail) l.records = 2;
+			l.overlaps = may_overlap(t, l, made->launches);
+			made->launches.push_back(l);
+			i += l.records;
+		}
+	}
+
+	bool bind(const tape& t, uint32_t index, cuda_record* out) const {
 		const record& r = t.records[index];
 		for (uint32_t s = 0; s < LW_SLOTS_MAX; s++) {
 			if (r.slots[s] == LW_NO_SLOT) continue;
@@ -281,7 +317,6 @@ class cuda_player : public host_player {
 			out->carveout = l.carveout;
 			out->n_slots = o->slots;
 			out->has_words = o->args_bytes;
-			out->overlaps = may_overlap(t, index, before, *o);
 			break;
 		}
 		if (!out->override) {
@@ -290,12 +325,12 @@ class cuda_player : public host_player {
 			out->threads = r.threads;
 			out->n_slots = forms.translated->slots;
 			out->has_words = forms.translated->args_bytes;
-			out->overlaps = true;
 		}
 		return out->grid.y <= uint32_t(device_->properties.maxGridSize[1]) && out->grid.z <= uint32_t(device_->properties.maxGridSize[2]);
 	}
 
-	// A graph in which every record leaves the time of its end: a record's time is that since the one before it.
+	// A graph in which every launch leaves the time of its end: a record's time is that since the one before it, and none for
+	// one that the record before it does as well.
 	int32_t play_stamped(const cuda_tape& t, uint64_t* ns, lw_error* error) {
 		LW_CUDA(device_->let_plays_see(), "Cannot play");
 		const size_t n = t.records.size();
@@ -317,6 +352,8 @@ class cuda_player : public host_player {
 		std::vector<unsigned long long> stamps(n + 1);
 		LW_CUDA(cudaMemcpyAsync(stamps.data(), first, stamps.size() * sizeof *first, cudaMemcpyDeviceToHost, plays()), "Cannot read time stamps");
 		LW_CUDA(cudaStreamSynchronize(plays()), "Cannot read time stamps");
+		for (const cuda_launch& l : t.launches)
+			for (uint32_t i = 1; i < l.records; i++) stamps[l.first + i + 1] = stamps[l.first + 1];
 		for (size_t i = 0; i < n; i++) ns[i] = stamps[i + 1] > stamps[i] ? stamps[i + 1] - stamps[i] : 0;
 		return LW_STATUS_OK;
 	}
@@ -413,11 +450,12 @@ public:
 		made->device = device_;
 		for (uint32_t i = 0; i < t->records.size(); i++) {
 			cuda_record r{};
-			if (!bind(*t, i, made->records, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
+			if (!bind(*t, i, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
 			if (r.dynamic_bytes > 0)
 				if (int32_t bad = allow_shared(r, i, error)) return bad;
 			made->records.push_back(r);
 		}
+		arrange(*t, made.get());
 		if (int32_t bad = cuda_memory::alloc(device_, 8 * (t->records.size() + 2), true, &made->own, error)) return bad;
 		LW_CUDA(made->sight.alloc(STEP_BYTES + 2 * sizeof(uint32_t)), "Cannot load tape");
 		memset(made->sight.at, 0, STEP_BYTES + 2 * sizeof(uint32_t));

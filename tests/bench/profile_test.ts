@@ -194,6 +194,17 @@ Deno.test("profile: the table has groups, parts, and always the gap", async () =
       /\nof read: the share of 4\.0 GB\/s, which cpu reads/,
     ]
   ) assert.match(byOp, part);
+  assert.doesNotMatch(byOp, /without a time/);
+  const taken = await profile();
+  const onCuda = {
+    ...taken,
+    spec: { ...taken.spec, device: "cuda" as const },
+    records: taken.records.map((r) => r.op === "swiglu" ? { ...r, ns: 0 } : r),
+  };
+  assert.match(
+    profileTable(onCuda, "op", plain),
+    /\n1 record without a time, swiglu: the record before does that in the same launch\n/,
+  );
   const byLayer = profileTable(await profile(), "layer", plain);
   assert.match(byLayer, /\n0 gdn +1 .*\n1 attention +2 /);
   const byRecord = profileTable(await profile(6000), "record", plain);

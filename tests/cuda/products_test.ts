@@ -22,11 +22,12 @@ interface Product {
 const PRODUCTS: readonly Product[] = [
   { op: "gemv_add", inDim: 17408, outs: [37] },
   { op: "gemv", inDim: 17408, outs: [5, 16, 33] },
-  { op: "norm_gemv", inDim: 14336, outs: [24, 1] },
+  { op: "norm_gemv", inDim: 16384, outs: [24, 1] },
   { op: "gemv_add", inDim: 12288, outs: [2900] },
-  { op: "norm_gemv", inDim: 4096, outs: [8300, 33] },
+  { op: "norm_gemv", inDim: 4096, outs: [8460, 33] },
   // Scales of whole tiles in one copy.
-  { op: "gemv", inDim: 3584, outs: [9479, 21] },
+  { op: "gemv", inDim: 3584, outs: [9800, 21] },
+  { op: "gemv", inDim: 5120, outs: [6700, 77] },
 ];
 
 /** Bytes of every slot of a product of so many rows, and its y. `skew`: where weights lie beside multiples of 16. */

@@ -22,7 +22,7 @@ template <class F>
 __global__ void __launch_bounds__(STREAM_BOUND)
 gemv_add_streamed(const float* x, const uint8_t* w, const uint8_t* w_scales, const uint8_t* w_biases, float* y, const __grid_constant__ gemv_add_args a, unsigned long long* stamp) {
 	const Concatenation all = {{{w, w_scales, w_biases}}, {a.out}};
-	streamed_gemv<F, true>(x, nullptr, 0.0f, a.in_dim, all, y);
+	streamed_gemv<F, true>(x, nullptr, 0.0f, a.in_dim, all, y, nullptr);
 	stamp_end(stamp);
 }
 

@@ -5,15 +5,15 @@
 #pragma once
 #include "kernels/shared/cuda/cluster.cuh"
 #include "kernels/shared/cuda/gemv.cuh"
+#include "native/gen/ops.h"
 
 namespace lw_cuda {
 
 #define LW_CUDA_STREAMED_FORMATS(X) X(q4g64_bf16) X(q4g64_f16)
 
-constexpr uint32_t SUPPLIERS = 4, SUPPLIED_ROWS = TILE / SUPPLIERS;
 // More threads than a block has, so that none has more than 80 registers: small blocks of the next record find room beside.
 constexpr uint32_t STREAM_BOUND = 768;
-constexpr uint32_t STREAM_PARTS_MIN = 7, STREAM_CHUNKS_MIN = 28;
+constexpr uint32_t STREAM_PARTS_MIN = 5, STREAM_CHUNKS_MIN = 32;
 // Bytes of a tile up to which a piece is all of it.
 constexpr uint32_t WHOLE_TILE_BYTES = 56 << 10;
 // Named barriers beside those of teams: the block's, and the suppliers'.
@@ -35,6 +35,8 @@ template <class F> struct Pieces {
 	}
 	// With its two barriers.
 	__host__ __device__ uint32_t slot_bytes() const { return bytes + 16; }
+	// Warps that bring it, as many rows each: measured.
+	__host__ __device__ uint32_t suppliers() const { return of_tile > 1 ? 4 : 2; }
 
 private:
 	__host__ __device__ void measure() {
@@ -73,22 +75,25 @@ __device__ __forceinline__ void bulk_copy(uint32_t to, const uint8_t* from, uint
 	             ::"r"(to), "l"(from), "r"(bytes), "r"(barrier), "l"(once) : "memory");
 }
 
-// Pieces come in rounds of one tile for each team, each round's first pieces before its second ones. A slot of the ring has
+// Pieces come in rounds of one tile for each team, those of w0 before those of w1 where there are `gated`, and each round's
+// first pieces before its second ones. A slot of the ring has
 // a barrier that says it is full and one that says it is free; a team sees every use of the latter that it has to, as the
 // ring holds a piece for each team.
 template <class F> struct Stream {
 	const Concatenation& w;
 	uint32_t lane, in_dim, chunks, parts, teams, team, part, tiles, slots, barriers;
+	// Where there are `gated` a tile is that of w0 and that of w1 behind it: silu of the former's outputs times the latter's.
+	float* gated;
 	bool halves;
 	uint8_t* ring;
 	Pieces<F> pieces;
 
 	// `all` tiles of the grid; the slots are what the block has of shared memory from `begin` on. Tiles that are too few for
 	// half of the blocks come last, cut in two.
-	__device__ __forceinline__ Stream(const Concatenation& w_, uint32_t in_dim_, uint32_t all, uint8_t* begin, uint32_t bytes)
-	    : w(w_), lane(threadIdx.x % WARP), in_dim(in_dim_), chunks(F::chunks(in_dim_)), parts(parts_of(chunks)), pieces(chunks, parts) {
+	__device__ __forceinline__ Stream(const Concatenation& w_, uint32_t in_dim_, uint32_t all, float* gated_, uint8_t* begin, uint32_t bytes)
+	    : w(w_), lane(threadIdx.x % WARP), in_dim(in_dim_), chunks(F::chunks(in_dim_)), parts(parts_of(chunks)), gated(gated_), pieces(chunks, parts) {
 		const uint32_t warp = threadIdx.x / WARP;
-		teams = (blockDim.x / WARP - SUPPLIERS) / parts;
+		teams = (blockDim.x / WARP - pieces.suppliers()) / parts;
 		team = warp / parts;
 		part = warp % parts;
 		const uint32_t rest = all % gridDim.x;
@@ -99,9 +104,10 @@ template <class F> struct Stream {
 		ring = begin + slots * 16;
 	}
 	__device__ __forceinline__ bool supplies() const { return team >= teams; }
-	__device__ __forceinline__ TileOf place(uint32_t tile) const {
+	__device__ __forceinline__ uint32_t sides() const { return gated ? 2 : 1; }
+	__device__ __forceinline__ TileOf place(uint32_t tile, uint32_t side) const {
 		const bool cut = halves && tile + 1 == tiles;
-		TileOf at(w, tile * gridDim.x + (cut ? blockIdx.x / 2 : blockIdx.x));
+		TileOf at(w, tile * gridDim.x + (cut ? blockIdx.x / 2 : blockIdx.x) + side * tiles_of(w.out[0]));
 		if (cut) {
 			const uint32_t behind = blockIdx.x % 2 * (TILE / 2);
 			at.row += behind;
@@ -118,22 +124,23 @@ template <class F> struct Stream {
 		const uint32_t supplier = threadIdx.x / WARP - teams * parts;
 		if (supplier == 0 && lane == 0) {
 			for (uint32_t slot = 0; slot < slots; slot++) {
-				begin_barrier(full(slot), bulk ? SUPPLIERS : SUPPLIERS * WARP);
+				begin_barrier(full(slot), bulk ? pieces.suppliers() : pieces.suppliers() * WARP);
 				begin_barrier(free(slot), parts);
 			}
 			asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 			asm volatile("fence.proxy.async;" ::: "memory");
 		}
 		__syncwarp();
-		asm volatile("bar.sync %0, %1;" ::"n"(SUPPLIERS_BARRIER), "n"(SUPPLIERS * WARP) : "memory");
+		asm volatile("bar.sync %0, %1;" ::"n"(SUPPLIERS_BARRIER), "r"(pieces.suppliers() * WARP) : "memory");
 		asm volatile("bar.arrive %0, %1;" ::"n"(ALL_BARRIER), "r"(blockDim.x) : "memory");
 		uint32_t slot = 0, use = 0;
 		for (uint32_t first = 0; first < tiles; first += teams) {
-			const uint32_t side = min(teams, tiles - first);
-			for (uint32_t i = 0; i < pieces.of_tile * side; i++) {
+			const uint32_t abreast = min(teams, tiles - first), of_side = pieces.of_tile * abreast;
+			for (uint32_t i = 0; i < of_side * sides(); i++) {
 				if (use == 1 && slot == 0) wait_for_previous();
 				if (use > 0) wait_for_use(free(slot), use - 1);
-				copy(slot, place(first + i % side), i / side * parts, supplier, bulk);
+				const uint32_t side = i >= of_side, piece = i - side * of_side;
+				copy(slot, place(first + piece % abreast, side), piece / abreast * parts, supplier, bulk);
 				if (++slot == slots) slot = 0, use++;
 			}
 		}
@@ -144,23 +151,30 @@ template <class F> struct Stream {
 	template <bool ADD> __device__ __forceinline__ void run(const Staged& staged, float2* partials, Outputs<1, ADD> outputs) {
 		constexpr uint32_t PAIRS = LaneSums<1>::N / 2 * WARP;
 		uint32_t slot = team, use = 0, turn = 0;
-		for (uint32_t first = 0; first + team < tiles; first += teams, turn++) {
-			const uint32_t side = min(teams, tiles - first);
-			const TileOf at = place(first + team);
-			if (part == 0) outputs.read(at);
-			LaneSums<1> sums{};
-			for (uint32_t begin = 0; begin < chunks; begin += pieces.chunks) {
-				if (use > 0) wait_for_use(free(slot), use - 1);
-				wait_for_use(full(slot), use);
-				const uint32_t end = min(pieces.chunks, chunks - begin);
-				for (uint32_t c = part; c < end; c += parts) add_chunk<F, 1>(PieceChunk<F>(ring + slot * pieces.bytes, pieces, c), staged, begin + c, lane, sums);
-				__syncwarp();
-				if (lane == 0) arrive(free(slot));
-				for (slot += side; slot >= slots; slot -= slots) use++;
+		float gate = 0.0f;
+		for (uint32_t first = 0; first + team < tiles; first += teams)
+			for (uint32_t side = 0; side < sides(); side++, turn++) {
+				const uint32_t abreast = min(teams, tiles - first);
+				const TileOf at = place(first + team, side);
+				if (part == 0) outputs.read(at);
+				LaneSums<1> sums{};
+				for (uint32_t begin = 0; begin < chunks; begin += pieces.chunks) {
+					if (use > 0) wait_for_use(free(slot), use - 1);
+					wait_for_use(full(slot), use);
+					const uint32_t end = min(pieces.chunks, chunks - begin);
+					for (uint32_t c = part; c < end; c += parts) add_chunk<F, 1>(PieceChunk<F>(ring + slot * pieces.bytes, pieces, c), staged, begin + c, lane, sums);
+					__syncwarp();
+					if (lane == 0) arrive(free(slot));
+					for (slot += abreast; slot >= slots; slot -= slots) use++;
+				}
+				add_parts<1>(sums, partials + (turn % 2 * teams + team) * parts * PAIRS, team, parts, part, lane);
+				if (part > 0) continue;
+				outputs.write(at, sums, staged, [&](float* to, float v) {
+					*to = v;
+					if (side == 1) gated[to - outputs.y - w.out[0]] = __fmul_rn(silu(gate), v);
+					gate = v;
+				});
 			}
-			add_parts<1>(sums, partials + (turn % 2 * teams + team) * parts * PAIRS, team, parts, part, lane);
-			if (part == 0) outputs.write(at, sums, staged);
-		}
 	}
 
 private:
@@ -169,7 +183,7 @@ private:
 		const uint32_t row_bytes = in_dim / 8 * F::BITS, scale_bytes = in_dim / F::GROUP * 2, rows = at.out > at.row ? min(TILE, at.out - at.row) : 0;
 		const uint32_t n = min(pieces.chunks, chunks - begin), code_part = n * Chunk<F>::BYTES, scale_part = n * F::GROUPS * 2;
 		const uint32_t to = shared_address(ring) + slot * pieces.bytes, scales_to = to + TILE * pieces.stride, biases_to = scales_to + TILE * pieces.scales_stride;
-		const uint32_t first = supplier * SUPPLIED_ROWS, own = first < rows ? min(SUPPLIED_ROWS, rows - first) : 0;
+		const uint32_t each = TILE / pieces.suppliers(), first = supplier * each, own = first < rows ? min(each, rows - first) : 0;
 		const auto codes = [&](uint32_t row) { return at.w.codes + size_t(at.row + row) * row_bytes + begin * Chunk<F>::BYTES; };
 		const auto offset = [&](uint32_t row) { return size_t(at.row + row) * scale_bytes + begin * F::GROUPS * 2; };
 		if (!bulk) {
@@ -201,7 +215,8 @@ private:
 };
 #endif
 
-template <class F, bool ADD> __device__ __forceinline__ void streamed_gemv(const float* x, const float* w_norm, float eps, uint32_t in_dim, const Concatenation& w, float* y) {
+// `gated`: null, or where silu of w0's outputs times w1's goes, which are as many and whole tiles.
+template <class F, bool ADD> __device__ __forceinline__ void streamed_gemv(const float* x, const float* w_norm, float eps, uint32_t in_dim, const Concatenation& w, float* y, float* gated) {
 #if LW_CLUSTERS
 	extern __shared__ __align__(16) uint8_t shared[];
 	uint32_t tiles = 0;
@@ -211,8 +226,9 @@ template <class F, bool ADD> __device__ __forceinline__ void streamed_gemv(const
 		tiles += tiles_of(w.out[i]);
 		bits |= reinterpret_cast<uintptr_t>(w.w[i].codes) | reinterpret_cast<uintptr_t>(w.w[i].scales) | reinterpret_cast<uintptr_t>(w.w[i].biases);
 	}
-	const uint32_t threads = blockDim.x - SUPPLIERS * WARP, partials = StagedLayout<F>(1, in_dim).bytes, begin = partials + partial_bytes<1>(threads);
-	Stream<F> stream(w, in_dim, tiles, shared + begin, dynamic_shared_bytes() - begin);
+	const uint32_t suppliers = Pieces<F>(F::chunks(in_dim), parts_of(F::chunks(in_dim))).suppliers(), threads = blockDim.x - suppliers * WARP;
+	const uint32_t partials = StagedLayout<F>(1, in_dim).bytes, begin = partials + partial_bytes<1>(threads);
+	Stream<F> stream(w, in_dim, gated ? tiles_of(w.out[0]) : tiles, gated, shared + begin, dynamic_shared_bytes() - begin);
 	if (stream.supplies()) {
 		stream.supply(bits % 16 == 0);
 		return;
@@ -239,8 +255,15 @@ template <class F> inline bool streamed_shape(const void* kernel, uint32_t rows,
 	const uint32_t threads = teams * parts * WARP, other = StagedLayout<F>(1, in_dim).bytes + partial_bytes<1>(threads);
 	if (other + teams * pieces.slot_bytes() > SHARED_BYTES_MAX) return false;
 	const uint32_t room = (SHARED_BYTES_MAX - other) / pieces.slot_bytes(), all = of_block * pieces.of_tile, bytes = other + (room < all ? room : all) * pieces.slot_bytes();
-	*out = {{blocks, 1, 1}, threads + SUPPLIERS * WARP, bytes > EXCLUSIVE_BYTES ? bytes : EXCLUSIVE_BYTES};
+	*out = {{blocks, 1, 1}, threads + pieces.suppliers() * WARP, bytes > EXCLUSIVE_BYTES ? bytes : EXCLUSIVE_BYTES};
 	return true;
+}
+
+// Whether swiglu of what a product makes can join it.
+template <class ARGS> bool gate_fits(const void* words, const void* tail_words) {
+	const auto& a = *static_cast<const ARGS*>(words);
+	const auto& gate = *static_cast<const swiglu_args*>(tail_words);
+	return a.rows == 1 && gate.rows == 1 && a.y_col == 0 && a.out0 == gate.ffn && a.out1 == gate.ffn && a.out2 + a.out3 == 0 && gate.ffn % TILE == 0;
 }
 
 // streamed_shape of the arguments of an op over w0 | w1 | w2 | w3.

@@ -46,6 +46,15 @@ struct Appended {
 	uint32_t slots = 0, step = 0;
 };
 
+// A record that the one before it can do as well, in a graph: of this kernel, where its slot `from` is the other one's slot
+// `made` and sizes fit. What it writes to, its slot `to`, is then given to the other one's kernel behind the time stamp,
+// where otherwise null is.
+struct Tail {
+	const char* name;
+	uint32_t made, from, to;
+	bool (*fits)(const void* words, const void* tail_words);
+};
+
 struct Override {
 	const char* name;
 	const void* function;
@@ -54,14 +63,15 @@ struct Override {
 	uint32_t early;     // slots, as bits, that the kernel reads before it waits for the record before, beside its weights
 	Appended appended;
 	bool hands_on;      // it calls let_next_begin
+	const Tail* tail;   // null, or what may join it
 	const Override* next;
 };
 inline const Override* overrides = nullptr;
 
 struct RegisterOverride {
 	Override entry;
-	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0, Appended appended = {}, bool hands_on = false)
-		: entry{name, function, slots, args_bytes, shape, early, appended, hands_on, overrides} {
+	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0, Appended appended = {}, bool hands_on = false, const Tail* tail = nullptr)
+		: entry{name, function, slots, args_bytes, shape, early, appended, hands_on, tail, overrides} {
 		overrides = &entry;
 	}
 };
