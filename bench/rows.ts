@@ -4,6 +4,7 @@ import { limitOf, type RawRow, statsOf } from "./figures.ts";
 import type { Copied, FormCheck, RoutingFacts, WorkCost } from "./port.ts";
 import type { Dispatch, Energy, Row, RowCheck, RowMemory, Spec } from "./report.ts";
 import { decodeSteps, type Samples } from "./sample.ts";
+import { median } from "./stats.ts";
 import { type Circumstances, validityOf } from "./validity.ts";
 
 const NO_CHECK: RowCheck = {
@@ -94,7 +95,7 @@ export function measuredRow(facts: CellFacts): Row {
     order_index: [...facts.orderIndex],
     started_offset_ns: samples.times.map((t) => t.startedNs),
     stats,
-    ttft_ns: prefills.length > 0 ? medianOf(prefills) : null,
+    ttft_ns: prefills.length > 0 ? Math.round(median(prefills)) : null,
     memory: facts.memory,
     energy: energyOf(facts, raw),
     limit,
@@ -163,7 +164,7 @@ function checkOf({ samples, form }: CellFacts): RowCheck {
 function gapOf({ cell, samples, dispatch }: CellFacts): number | null {
   const steps = decodeSteps(cell.work!);
   if (dispatch.device_ns === null || cell.kind !== "decode" || steps === 0) return null;
-  const gap = Math.round(medianOf(samples.times.map((t) => t.ns)) / steps - dispatch.device_ns);
+  const gap = Math.round(median(samples.times.map((t) => t.ns)) / steps - dispatch.device_ns);
   return gap >= 0 ? gap : null;
 }
 
@@ -220,16 +221,11 @@ export function withCopies(
     const copy = "files are used where they lie, or weights are made";
     return { ...row, absent: { ...row.absent, copy } };
   }
-  const { bytes } = known[0], ns = known.map((c) => c.ns), middle = medianOf(ns);
+  const { bytes } = known[0], ns = known.map((c) => c.ns), middle = median(ns);
   const gb_s = middle > 0 ? bytes / middle : null, limit_gb_s = limit && limit / 1e9;
   const pct_of_limit = gb_s && limit_gb_s && 100 * gb_s / limit_gb_s;
   const held = { ...row, copy: { bytes, ns, gb_s, limit_gb_s, pct_of_limit } };
   if (pct_of_limit === null || pct_of_limit <= 100) return held;
   const share = `${pct_of_limit.toFixed(1)} % of what pinned memory is copied at`;
   return { ...held, status: "error", error: `${share}: bytes or times are counted wrongly` };
-}
-
-function medianOf(values: readonly number[]): number {
-  const s = [...values].sort((a, b) => a - b), m = s.length >> 1;
-  return Math.round(s.length % 2 ? s[m] : (s[m - 1] + s[m]) / 2);
 }

@@ -27,6 +27,12 @@ const RUNS_NS = 1e10;
 /** Serial tokens of one call beside a round: about as long as a round, so that both are disturbed as often. */
 const STEP_TOKENS = 4;
 
+/** Rounds of one width that are played, those that only warm up included, where no head drafts. */
+export function roundsPlayed(rows: number, repetitions: number): number {
+  const forms = outcomes(rows).length;
+  return Math.max(ROUNDS_MIN, repetitions) + (forms - 1) * repetitions + forms;
+}
+
 export interface RoundSamples {
   /** Of rounds that accept nothing. */
   readonly samples: Samples;

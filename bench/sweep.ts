@@ -3,7 +3,7 @@
  * an error row and the sweep goes on, an interrupted one keeps what it has. Owns that order; sampling is in
  * sample.ts, figures in rows.ts.
  */
-import { type Cell, contextOf } from "./grid.ts";
+import { type Cell, contextOf, ROUND_TOKENS } from "./grid.ts";
 import { statsOf } from "./figures.ts";
 import type {
   BenchEngine,
@@ -19,7 +19,7 @@ import { type CellFacts, emptyRow, errorRow, measuredRow, withCopies } from "./r
 import type { Row, Spec } from "./report.ts";
 import { type SampleOptions, type Samples, takeSamples } from "./sample.ts";
 import { roundsRow, speculateRow } from "./spec_rows.ts";
-import { takeRounds, takeRuns } from "./spec_sample.ts";
+import { roundsPlayed, takeRounds, takeRuns } from "./spec_sample.ts";
 import { validityOf } from "./validity.ts";
 import { curveAt } from "./verify_curves.ts";
 
@@ -56,16 +56,33 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
   return await new Sweep(options).run();
 }
 
-/** Weight of a cell in the forecast of remaining time, before anything is known of the machine. */
-function effort(cell: Cell, spec: Spec): number {
-  const { work } = cell, prompt = work && "prompt" in work ? work.prompt : 0;
-  const gen = work && "gen" in work ? work.gen : 0;
-  const reps = (cell.repetitions ?? spec.repetitions) + Math.max(1, spec.warmup);
-  return 20 + reps * (prompt / 8 + gen + (work && "rows" in work ? 2 : 0)) + cell.depth / 8;
+/**
+ * Weights of cells that share a session in the forecast of remaining time, about in serial steps, before anything is
+ * known of the machine. A depth is filled for the first of its cells alone.
+ */
+function efforts(cells: readonly Cell[], spec: Spec): [string, number][] {
+  return cells.map((cell, i) => {
+    const fill = cell.depth === cells[i - 1]?.depth ? 0 : cell.depth / 8;
+    return [cell.id, 20 + fill + steps(cell, spec)];
+  });
+}
+
+function steps({ work, repetitions }: Cell, spec: Spec): number {
+  // Serial steps follow each round.
+  if (work?.kind === "round") return ROUND_TOKENS * roundsPlayed(work.rows, spec.repetitions);
+  // Beside each run of rounds: serial decode and forced plays of as many tokens.
+  const stretches = work?.kind === "speculate" ? 3 : 1;
+  const prompt = work && "prompt" in work ? work.prompt : 0;
+  const gen = work && "gen" in work ? stretches * work.gen : 0;
+  const reps = (repetitions ?? spec.repetitions) + Math.max(1, spec.warmup);
+  return reps * (prompt / 8 + gen + (work && "rows" in work ? 2 : 0));
 }
 
 class Sweep {
   readonly #rows = new Map<string, Row>();
+  /** Cells to measure, by session. */
+  readonly #groups: ReadonlyMap<string, readonly Cell[]>;
+  readonly #efforts: ReadonlyMap<string, number>;
   readonly #origin: bigint;
   #samples = 0;
   #effortDone = 0;
@@ -76,15 +93,14 @@ class Sweep {
       const known = o.known?.get(cell.id);
       if (known) this.#rows.set(cell.id, known);
     }
+    const { cells, spec } = o;
+    this.#groups = Map.groupBy(cells.filter((c) => !this.#rows.has(c.id)), (c) => c.group);
+    this.#efforts = new Map([...this.#groups.values()].flatMap((group) => efforts(group, spec)));
   }
 
   async run(): Promise<SweepResult> {
-    const groups = Map.groupBy(
-      this.o.cells.filter((c) => !this.#rows.has(c.id)),
-      (c) => c.group,
-    );
     try {
-      for (const cells of groups.values()) await this.#group(cells);
+      for (const cells of this.#groups.values()) await this.#group(cells);
     } catch (e) {
       if (!this.o.signal?.aborted) throw e;
       await this.o.onRows?.(this.#ordered(), null);
@@ -135,16 +151,16 @@ class Sweep {
       row = errorRow(cell, spec, e instanceof Error ? e.message.split("\n")[0] : String(e));
     }
     this.#rows.set(cell.id, row);
-    this.#effortDone += effort(cell, spec);
+    this.#effortDone += this.#efforts.get(cell.id)!;
     await onRows?.(this.#ordered(), null);
     this.#tell(cell, "done");
   }
 
   #tell(cell: Cell, stage: string): void {
-    const { cells, spec, rig } = this.o;
+    const { cells, rig } = this.o;
     const elapsed = Number(rig.clock.now() - this.#origin), done = this.#effortDone;
     const left = cells.filter((c) => !this.#rows.has(c.id))
-      .reduce((sum, c) => sum + effort(c, spec), 0);
+      .reduce((sum, c) => sum + this.#efforts.get(c.id)!, 0);
     this.o.onProgress?.({
       cell: cell.id,
       stage,

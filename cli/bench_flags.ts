@@ -4,6 +4,7 @@ import { CALL_TOKENS, parseCounts, parsePairs } from "../bench/grid.ts";
 import { type KvType, ROUTINGS, type Spec, TOKEN_SOURCES } from "../bench/report.ts";
 import { prefillRowsDefault } from "../engine/prefill_rows.ts";
 import { UserError } from "../engine/errors.ts";
+import type { SyntheticOptions } from "../engine/synthetic/load.ts";
 import { decimal, FLAGS, type ModelFlags, whole } from "./flags.ts";
 import { addSweepFlags, type SweepFlags, sweepOf } from "./sweep_flags.ts";
 
@@ -275,6 +276,14 @@ export function syntheticOf(flags: SyntheticFlags): Spec["synthetic"] {
     .find((name) => flags[name] !== undefined);
   if (only === undefined) return null;
   throw new UserError(`--${only} is for --synthetic models: add --synthetic.`);
+}
+
+/** The same for a model that is opened right here; undefined for one that is read. Throws UserError. */
+export function syntheticOptionsOf(flags: SyntheticFlags): SyntheticOptions | undefined {
+  const spec = syntheticOf(flags);
+  if (spec === null) return undefined;
+  const { layers, experts, vocab } = flags;
+  return { seed: spec.seed, routing: spec.routing, layers, experts, vocab };
 }
 
 function refuseStray(flags: BenchFlags): void {

@@ -3,7 +3,7 @@
  * one that fails. Measures nothing.
  */
 import type { Command } from "commander";
-import type { EngineApi } from "../engine/api_types.ts";
+import type { DeviceInfo, EngineApi } from "../engine/api_types.ts";
 import { ALIASES, cacheFolder, resolveModel } from "../engine/aliases.ts";
 import { UserError } from "../engine/errors.ts";
 import { NO_APPLE_FIGURES } from "../engine/caveats.ts";
@@ -65,12 +65,15 @@ async function examine(check: string, run: () => string | Promise<string>): Prom
 }
 
 function checks(context: Context): [string, () => string | Promise<string>][] {
+  // Listing opens every device with all of its threads: once is enough.
+  let listed: Promise<readonly DeviceInfo[]> | undefined;
+  const devices = () => listed ??= context.engine().then((engine) => engine.listDevices());
   return [
     ["deno", denoVersion],
-    ["devices", async () => deviceList(await context.engine())],
-    ["metal", async () => player(await context.engine(), "metal")],
-    ["cuda", async () => player(await context.engine(), "cuda")],
-    ["emulator", async () => emulator(await context.engine())],
+    ["devices", async () => deviceList(await devices())],
+    ["metal", async () => player(await context.engine(), await devices(), "metal")],
+    ["cuda", async () => player(await context.engine(), await devices(), "cuda")],
+    ["emulator", async () => emulator(await devices())],
     ["apple", () => neverMeasured()],
     ["memory", () => `${bytes(Deno.systemMemoryInfo().available)} free`],
     ["checkpoint", async () => checkpoint(await context.engine(), context)],
@@ -87,8 +90,7 @@ function denoVersion(): string {
   throw new UserError(`Deno ${Deno.version.deno} is older than ${NEED_DENO.join(".")}`);
 }
 
-function deviceList(engine: EngineApi): string {
-  const devices = engine.listDevices();
+function deviceList(devices: readonly DeviceInfo[]): string {
   if (devices.length === 0) throw new UserError("The native library has no device");
   return devices.map((d) => [d.kind, d.isa].filter(Boolean).join(" ")).join(", ");
 }
@@ -104,8 +106,12 @@ function whyNone(engine: EngineApi, kind: "metal" | "cuda"): string {
   return `no ${kind} device`;
 }
 
-function player(engine: EngineApi, kind: "metal" | "cuda"): string {
-  const found = engine.listDevices().filter((d) => d.kind === kind);
+function player(
+  engine: EngineApi,
+  devices: readonly DeviceInfo[],
+  kind: "metal" | "cuda",
+): string {
+  const found = devices.filter((d) => d.kind === kind);
   if (found.length > 0) return found.map((d) => d.name).join(", ");
   throw new Missing(`${whyNone(engine, kind)}; models run on the CPU`);
 }
@@ -114,8 +120,8 @@ function neverMeasured(): never {
   throw new Missing(NO_APPLE_FIGURES);
 }
 
-function emulator(engine: EngineApi): string {
-  if (engine.listDevices().some((d) => d.kind === "emu")) return "runs the kernels for Metal";
+function emulator(devices: readonly DeviceInfo[]): string {
+  if (devices.some((d) => d.kind === "emu")) return "runs the kernels for Metal";
   throw new Missing("needs a processor with AVX2, FMA and F16C");
 }
 

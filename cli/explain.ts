@@ -1,12 +1,18 @@
 /** `lapwing explain`: the tape that one play would be, record by record. Plays nothing. */
 import type { Command } from "commander";
 import type { KvType, Phase } from "../engine/api_types.ts";
+import {
+  SYNTHETIC,
+  SYNTHETIC_FLAGS,
+  type SyntheticFlags,
+  syntheticOptionsOf,
+} from "./bench_flags.ts";
 import type { Context } from "./context.ts";
 import { FLAGS, type ModelFlags, PHASE_ROWS } from "./flags.ts";
 import { examples } from "./help.ts";
 import { openModel } from "./open_model.ts";
 
-interface Flags extends ModelFlags {
+interface Flags extends ModelFlags, SyntheticFlags {
   readonly phase: Phase;
   readonly rows?: number;
   readonly depth: number;
@@ -19,6 +25,11 @@ export function addExplain(program: Command, context: Context): void {
   program.command("explain")
     .description("Print the tape of one play: every kernel, its shapes, bytes and waits")
     .addOption(FLAGS.model)
+    .addOption(SYNTHETIC)
+    .addOption(SYNTHETIC_FLAGS.layers)
+    .addOption(SYNTHETIC_FLAGS.experts)
+    .addOption(SYNTHETIC_FLAGS.vocab)
+    .addOption(SYNTHETIC_FLAGS.routing)
     .addOption(FLAGS.phase)
     .addOption(FLAGS.rows)
     .addOption(FLAGS.depth)
@@ -33,6 +44,10 @@ export function addExplain(program: Command, context: Context): void {
       examples([
         ["explain", "What decoding one token plays"],
         ["explain --phase verify --rows 8 --depth 4096", "Checking eight drafted tokens"],
+        [
+          "explain -m qwen35-a3b --synthetic --device null",
+          "An architecture without its checkpoint",
+        ],
         ["explain --plan actInt8=off --plan fused=on", "With float activations and joined records"],
       ]),
     )
@@ -40,7 +55,8 @@ export function addExplain(program: Command, context: Context): void {
 }
 
 async function runExplain(context: Context, flags: Flags) {
-  using opened = await openModel(context, flags);
+  const synthetic = syntheticOptionsOf(flags);
+  using opened = await openModel(context, flags, { synthetic, outline: true });
   const text = await opened.engine.explainModel(opened.model, {
     phase: flags.phase,
     rows: flags.rows ?? PHASE_ROWS[flags.phase],

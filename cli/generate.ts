@@ -100,7 +100,7 @@ async function runGenerate(context: Context, prompt: string | undefined, flags: 
     throw new UserError("--draft-tokens needs drafts: give --spec auto, ngram or mtp");
   }
   refuseNullDevice(flags);
-  using opened = await openModel(context, flags, HEAD_OF[flags.spec]);
+  using opened = await openModel(context, flags, { draftHead: HEAD_OF[flags.spec] });
   const { engine, model } = opened;
   const ids = promptIds(model, text, flags);
   const room = ids.length + flags.maxTokens;

@@ -22,7 +22,7 @@ export function refuseNullDevice({ device }: ModelFlags): void {
 export async function openModel(
   context: Context,
   flags: ModelFlags,
-  draftHead: OpenModelOptions["draftHead"] = false,
+  more: Pick<OpenModelOptions, "draftHead" | "synthetic" | "outline"> = {},
 ): Promise<Opened> {
   const engine = await context.engine(), note = noteTo(context);
   for (const line of threadsNotes(flags.device, flags.threads)) note(line);
@@ -37,7 +37,7 @@ export async function openModel(
       env: context.env,
       quantize: flags.quantize,
       plan: flags.plan,
-      draftHead,
+      ...more,
       onProgress: (p) => bar.update(p),
       onNote: (line) => {
         bar[Symbol.dispose]();

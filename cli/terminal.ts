@@ -20,7 +20,7 @@ export interface Terminal {
   readStdin(): Promise<Uint8Array>;
   /** From now on standard output is this program's alone: what native code prints goes to the errors. */
   reserveOut(): void;
-  /** Turns the first Ctrl-C into an abort until it is disposed; a second one ends the process. */
+  /** Turns the first Ctrl-C or SIGTERM into an abort until it is disposed; a later one ends the process. */
   interrupt(): Interrupt;
 }
 
@@ -59,14 +59,23 @@ function windowColumns(): number {
   }
 }
 
+const INTERRUPTS = ["SIGINT", "SIGTERM"] as const;
+/** `deno task` hands on a signal that the whole process group has got already: both are one. */
+const SAME_MS = 1000;
+
 function listenForInterrupt(): Interrupt {
   const controller = new AbortController();
-  const release = () => Deno.removeSignalListener("SIGINT", stop);
+  let same: ReturnType<typeof setTimeout> | undefined;
+  const release = () => {
+    clearTimeout(same);
+    for (const name of INTERRUPTS) Deno.removeSignalListener(name, stop);
+  };
   const stop = () => {
-    release();
+    if (controller.signal.aborted) return;
+    same = setTimeout(release, SAME_MS);
     controller.abort();
   };
-  Deno.addSignalListener("SIGINT", stop);
+  for (const name of INTERRUPTS) Deno.addSignalListener(name, stop);
   return { signal: controller.signal, [Symbol.dispose]: release };
 }
 

@@ -61,6 +61,8 @@ export interface OpenModelOptions {
   readonly draftHead?: boolean | "optional";
   /** Makes random weights for the named architecture instead of reading a checkpoint. */
   readonly synthetic?: SyntheticOptions;
+  /** A synthetic model gets shapes and formats alone, and no memory: enough to record its tapes, not to play them. */
+  readonly outline?: boolean;
   readonly onProgress?: (p: Progress) => void;
   /** Receives what a user should know before using the model, a line at a time. */
   readonly onNote?: (line: string) => void;

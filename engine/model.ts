@@ -16,7 +16,7 @@ import { openCheckpoint } from "./checkpoint/folder.ts";
 import { checkValues, damageError } from "./checkpoint/sanity.ts";
 import { planWeights } from "./checkpoint/weights.ts";
 import { UserError } from "./errors.ts";
-import { synthesise, type SyntheticModel, syntheticModel } from "./synthetic/load.ts";
+import { outlined, synthesise, type SyntheticModel, syntheticModel } from "./synthetic/load.ts";
 import { loadTexts, type Texts } from "./texts.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { DeviceWeights } from "./weights.ts";
@@ -166,7 +166,7 @@ export async function openModel(
 
 async function openSynthetic(
   name: string,
-  { device, env, quantize, synthetic, draftHead, onProgress, onNote }: OpenModelOptions,
+  { device, env, quantize, synthetic, outline, draftHead, onProgress, onNote }: OpenModelOptions,
   plan: Plan,
 ): Promise<LoadedModel> {
   const model = await syntheticModel(
@@ -176,7 +176,9 @@ async function openSynthetic(
   );
   const { config, options, note } = model;
   if (note) onNote?.(note);
-  const weights = await synthesise(device, model, name, onProgress);
+  const weights = outline
+    ? outlined(device, model)
+    : await synthesise(device, model, name, onProgress);
   weights.addConstant("invFreq", inverseFrequencies(config));
   const notes = [`random weights from seed ${options.seed}, routing ${options.routing}`];
   const origin = { path: "", config, tokenizerPath: null, synthetic: options };

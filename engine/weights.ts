@@ -150,9 +150,14 @@ export class DeviceWeights implements Disposable {
       const bytes = partBytes(format, shape, part);
       return { memory: this.#alloc(bytes), offset: 0, bytes };
     });
-    this.forms.set(name, { format, shape, stored: name, firstRow: 0 });
+    this.outline(name, format, shape);
     this.#bindings.set(name, parts);
     return parts;
+  }
+
+  /** Says what a weight is, without memory for it. */
+  outline(name: string, format: Format, shape: readonly number[]): void {
+    this.forms.set(name, { format, shape, stored: name, firstRow: 0 });
   }
 
   binding(stored: string, part: Slot["part"]): Binding {

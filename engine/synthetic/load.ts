@@ -125,6 +125,18 @@ export async function synthesise(
   }
 }
 
+/** Every weight without its values. */
+export function outlined(
+  device: Device,
+  { config, options, draftHead }: SyntheticModel,
+): DeviceWeights {
+  const made = new DeviceWeights(device);
+  for (const w of weightList(config, draftHead)) {
+    made.outline(w.name, recipeOf(config, w, options).format, w.shape);
+  }
+  return made;
+}
+
 async function makeWeight(made: DeviceWeights, w: WeightSpec, recipe: Recipe): Promise<void> {
   const parts = made.add(w.name, recipe.format, w.shape);
   if (recipe.kind === "hashed") return await makeHashed(made.device, recipe, w.shape, parts);

@@ -29,6 +29,8 @@ export interface Script {
   readonly stepNs?: (pos: number, run: number) => number;
   /** Added to each call of a decode and of a run of rounds. */
   readonly callNs?: number;
+  /** Time of filling so many tokens; default 7 ms. */
+  readonly fillNs?: (depth: number) => number;
   /** Time of a prompt of so many tokens; default 10 us a token. */
   readonly promptNs?: (tokens: number, run: number) => number;
   readonly verifyNs?: (rows: number) => number;
@@ -92,7 +94,7 @@ export class FakeEngine implements BenchEngine {
   fill(depth: number): Promise<void> {
     this.calls.push(`fill ${depth}`);
     this.#depth = depth;
-    this.rig.clock.advance(7_000_000);
+    this.rig.clock.advance(this.rig.script.fillNs?.(depth) ?? 7_000_000);
     return Promise.resolve();
   }
   restore(): Promise<void> {

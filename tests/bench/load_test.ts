@@ -23,3 +23,10 @@ Deno.test("load: a row shows its share of what pinned memory is copied at, or wh
   assert.match(await line({ ...load, upload: 30e9 }), /^load error: 130\.0 % of what pinned/);
   assert.match(await line({}), /^load 2\.0 ms 2 nothing copied: files are used where they lie, /);
 });
+
+Deno.test("load: the rate of an even number of samples is that of the mean of the middle two", async () => {
+  const copied = (n: number) => ({ bytes: 3e9, ns: n });
+  const spec = { load: true, repetitions: 2, n_gen: [], n_prompt: [] };
+  const { rows } = await fakeReport(spec, { copied });
+  assert.deepEqual([rows[0].copy?.ns, rows[0].copy?.gb_s], [[1, 2], 2e9]);
+});

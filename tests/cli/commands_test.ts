@@ -69,6 +69,21 @@ Deno.test("explain: rows follow the phase unless given", async () => {
   });
 });
 
+Deno.test("explain: a synthetic model of the sizes that were asked for, without its weights", async () => {
+  const { code, calls } = await command(["explain", "--synthetic", "7", "--layers", "4"]);
+  assert.equal(code, 0);
+  const { synthetic, outline } = calls.model!;
+  const sizes = { layers: 4, experts: undefined, vocab: undefined };
+  assert.deepEqual({ synthetic, outline }, {
+    synthetic: { seed: 7, routing: "model", ...sizes },
+    outline: true,
+  });
+  assert.equal((await command(["explain"])).calls.model!.synthetic, undefined);
+  const stray = await command(["explain", "--layers", "4"]);
+  assert.equal(stray.code, 2);
+  assert.match(stray.err, /^error: --layers is for --synthetic models: add --synthetic\.\n$/);
+});
+
 Deno.test("perplexity: text in, one line or JSON out", async () => {
   const text = "It was a bright morning in the spring.";
   const { code, out, calls } = await command(["perplexity", "--window", "16"], { stdin: text });
@@ -97,6 +112,7 @@ Deno.test("doctor: each check by itself, code 4 when one fails", async () => {
   const text = " the sun was shining brightly in the sunlight.";
   const well = await command(["doctor"], {}, { text });
   assert.equal(well.code, 0, well.out);
+  assert.equal(well.calls.lists, 1);
   assert.match(
     well.out,
     /^ok {3}deno: [\d.]+\nok {3}devices: cpu avx2, null\n-- {3}metal: .*\n-- {3}cuda: .*\n-- {3}emulator: .*\n-- {3}apple: .*\nok {3}memory: .* free\nok {3}checkpoint: .*\n-- {3}models: .*\nok {3}generate: "the sun was.*"\n$/,
@@ -172,23 +188,34 @@ Deno.test("synth: an interrupt leaves nothing and has code 130", async () => {
   await assert.rejects(Deno.stat(out), Deno.errors.NotFound);
 });
 
-Deno.test("synth: Ctrl-C in the real process leaves nothing", async () => {
-  const folder = await Deno.makeTempDir(), out = `${folder}/model`;
-  const main = new URL("../../cli/main.ts", import.meta.url).pathname;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", main, "synth", "-m", "qwen35-9b", "--layers", "8", "--out", out],
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  const begun = () =>
-    [...Deno.readDirSync(folder)].length > 0 && [...Deno.readDirSync(out)].length > 0;
-  for (let i = 0; i < 4000 && !begun(); i++) await new Promise((wake) => setTimeout(wake, 5));
-  child.kill("SIGINT");
-  const { code, stderr } = await child.output();
-  assert.equal(code, 130, new TextDecoder().decode(stderr));
-  assert.deepEqual([...Deno.readDirSync(folder)], []);
-});
+for (
+  const [what, signals] of [
+    ["Ctrl-C", ["SIGINT"]],
+    ["Ctrl-C that arrives twice", ["SIGINT", "SIGINT"]],
+    ["SIGTERM", ["SIGTERM"]],
+  ] as const
+) {
+  Deno.test(`synth: ${what} in the real process leaves nothing`, async () => {
+    const folder = await Deno.makeTempDir(), out = `${folder}/model`;
+    const main = new URL("../../cli/main.ts", import.meta.url).pathname;
+    const child = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", main, "synth", "-m", "qwen35-9b", "--layers", "8", "--out", out],
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    const begun = () =>
+      [...Deno.readDirSync(folder)].length > 0 && [...Deno.readDirSync(out)].length > 0;
+    for (let i = 0; i < 4000 && !begun(); i++) await new Promise((wake) => setTimeout(wake, 5));
+    for (const signal of signals) {
+      child.kill(signal);
+      await new Promise((wake) => setTimeout(wake, 1));
+    }
+    const { code, stderr } = await child.output();
+    assert.equal(code, 130, new TextDecoder().decode(stderr));
+    assert.deepEqual([...Deno.readDirSync(folder)], []);
+  });
+}
 
 Deno.test("synth: a path with .. is one folder to all that the real process does with it", async () => {
   const cwd = await Deno.makeTempDir();

@@ -24,6 +24,8 @@ export interface Calls {
   generate?: GenerateOptions;
   perplexity?: { ids: Uint32Array; window: number; textBytes?: number };
   explain?: unknown;
+  /** How often the devices were listed. */
+  lists: number;
   alive: number;
 }
 
@@ -92,7 +94,7 @@ export const REPORT: InspectReport = {
 };
 
 export function fakeEngine(script: Script = {}): EngineApi & { readonly calls: Calls } {
-  const calls: Calls = { alive: 0 };
+  const calls: Calls = { lists: 0, alive: 0 };
   const alive = () => {
     calls.alive++;
     return { [Symbol.dispose]: () => void calls.alive-- };
@@ -110,7 +112,10 @@ export function fakeEngine(script: Script = {}): EngineApi & { readonly calls: C
   } as unknown as Model);
   return {
     calls,
-    listDevices: () => [CPU, NULL],
+    listDevices() {
+      calls.lists++;
+      return [CPU, NULL];
+    },
     openDevice(options) {
       calls.device = options;
       return { ...alive(), info: CPU } as unknown as Device;

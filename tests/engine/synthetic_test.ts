@@ -1,6 +1,7 @@
 /** Synthetic models: made on the device or written and read again, they are the same model. */
 import assert from "node:assert/strict";
 import type { OpenModelOptions } from "../../engine/api_types.ts";
+import { explainModel } from "../../engine/explain.ts";
 import { openDevice, openModel } from "../../engine/model.ts";
 import { Session } from "../../engine/session.ts";
 import { syntheticModel } from "../../engine/synthetic/load.ts";
@@ -98,6 +99,22 @@ Deno.test("synthetic: fewer layers, experts and ids; every alias has a size", as
   for (const [name, experts, told] of refused) {
     await assert.rejects(syntheticModel(name, { experts }, {}), told);
   }
+});
+
+Deno.test("synthetic: an outlined model is explained as the made one is, and takes no memory", async () => {
+  using device = openDevice({ kind: "null" });
+  const play = { phase: "decode", rows: 1, depth: 300, kv: "f16" } as const;
+  const explained = async (synthetic: Synthetic, outline: boolean) => {
+    using model = await openModel("qwen35-a3b", { device, env: {}, synthetic, outline });
+    return { text: await explainModel(model, play), bytes: device.use.now };
+  };
+  const small = { layers: 4, experts: 16, vocab: 512, routing: "zipf" } as const;
+  const made = await explained(small, false), outlined = await explained(small, true);
+  assert.equal(outlined.text, made.text);
+  assert(outlined.bytes < 4096 && made.bytes > 1e6, `${outlined.bytes} of ${made.bytes} bytes`);
+  const whole = await explained({}, true);
+  assert(whole.bytes < 4096, `${whole.bytes} bytes`);
+  assert.match(whole.text, /\nbytes per play at depth 300: weights \d{10}, /);
 });
 
 Deno.test("synthetic: the least sizes, and odd ones, are played", async () => {

@@ -56,17 +56,26 @@ template <int V, int STRIDE> static inline void prefill_scores(const float* keys
 		}
 }
 
-// o[d] = o[d] * rescale + sum over n keys of values[key][d] * score[key], for TILE dims and V vectors of rows.
-template <int V, int STRIDE> static inline void prefill_values(const float* values, const float* score, const float* rescale, int n, float* o) {
+// o[d] = o[d] * rescale + sum over n keys of values[key][d] * score[key], for TILE dims and V vectors of rows. Keys from
+// `all` on are not seen by every row: they enter the sums of those that see them, as no weight makes an infinity 0.
+template <int V, int STRIDE> static inline void prefill_values(const float* values, const float* score, const float* rescale, int all, int n, int first, const int32_t* seen, float* o) {
 	vf acc[TILE][V] = {};
-	for (int j = 0; j < n; j++) {
+	auto add = [&](int j, auto masked) {
 		vf p[V];
+		vi sees[V] = {};
 		for (int u = 0; u < V; u++) p[u] = load(score + j * QUERIES + u * LANES);
+		if (masked)
+			for (int u = 0; u < V; u++) sees[u] = load_as<vi>(seen + u * LANES) > first + j;
 		for (int d = 0; d < TILE; d++) {
 			vf v = splat(values[j * STRIDE + d]);
-			for (int u = 0; u < V; u++) acc[d][u] = fma(v, p[u], acc[d][u]);
+			for (int u = 0; u < V; u++) {
+				vf sum = fma(v, p[u], acc[d][u]);
+				acc[d][u] = masked ? (sees[u] ? sum : acc[d][u]) : sum;
+			}
 		}
-	}
+	};
+	for (int j = 0; j < all; j++) add(j, std::false_type());
+	for (int j = all; j < n; j++) add(j, std::true_type());
 	for (int d = 0; d < TILE; d++)
 		for (int u = 0; u < V; u++) {
 			float* y = o + d * QUERIES + u * LANES;
@@ -98,8 +107,9 @@ static inline void prefill_weights(float* score, int n, int first, bool masked, 
 	store(max_, m);
 }
 
-// One head over one tile of n keys. Meanwhile `bytes` from nextK and from nextV on are prefetched.
-template <int D> static void prefill_tile(PrefillScratch<D>& w, PrefillHead<D>& head, int vectors, int n, int first, bool masked, const uint8_t* nextK, const uint8_t* nextV, size_t bytes) {
+// One head over one tile of n keys, the first `all` of which every row sees. Meanwhile `bytes` from nextK and from nextV
+// on are prefetched.
+template <int D> static void prefill_tile(PrefillScratch<D>& w, PrefillHead<D>& head, int vectors, int n, int first, int all, const uint8_t* nextK, const uint8_t* nextV, size_t bytes) {
 	constexpr int STRIDE = PrefillScratch<D>::STRIDE;
 	in_tiles<VECTORS>(0, vectors, [&](auto v, int at) {
 		const int c = at * LANES;
@@ -112,10 +122,10 @@ template <int D> static void prefill_tile(PrefillScratch<D>& w, PrefillHead<D>& 
 			}
 		for (int u = 0; u < v; u++) {
 			const int cu = c + u * LANES;
-			prefill_weights(&w.score[0][cu], n, first, masked, w.seen + cu, head.max + cu, head.sum + cu, w.rescale + cu);
+			prefill_weights(&w.score[0][cu], n, first, all < n, w.seen + cu, head.max + cu, head.sum + cu, w.rescale + cu);
 		}
 		for (int d = 0; d < D; d += TILE)
-			prefill_values<v, STRIDE>(&w.values[0][d], &w.score[0][c], w.rescale + c, n, &head.o[d][c]);
+			prefill_values<v, STRIDE>(&w.values[0][d], &w.score[0][c], w.rescale + c, all, n, first, w.seen + c, &head.o[d][c]);
 	});
 }
 
@@ -152,9 +162,10 @@ template <class V> static void prefill_heads(const attn_prefill_args& a, void* c
 			R::widen(v + at, D, w.values[j]);
 		}
 		for (int j = n; j % TILE; j++) memset(w.keys[j], 0, sizeof w.keys[j]);
+		const int all = w.seen[0] < first ? 0 : w.seen[0] - first < n ? w.seen[0] - first : n;
 		const size_t next = R::bytes(D) * (size_t(first) + KEYS), share = R::bytes(D) * KEYS / heads;
 		for (int i = 0; i < heads; i++)
-			prefill_tile<D>(w, w.head[i], vectors, n, first, first + n > w.seen[0], k + next + i * share, v + next + i * share, share);
+			prefill_tile<D>(w, w.head[i], vectors, n, first, all, k + next + i * share, v + next + i * share, share);
 	}
 	for (int i = 0; i < heads; i++) {
 		const PrefillHead<D>& h = w.head[i];
