@@ -112,14 +112,14 @@ export function recordGdn(
     const params = { kHeads, headMap, bCol, aCol, zCol, eps, qkEps };
     tape.emit(gdnDecode, { ...convolved, ...gated, gdnState, wNorm, y }, params);
   } else {
-    const conv = rowsOf("conv", channels), qk = rowsOf("qk", 2, kHeads, d);
-    const beta = rowsOf("beta", c.vHeads), g = rowsOf("g", c.vHeads);
+    const conv = f.scratch("conv", [s.rows, channels]), qk = rowsOf("qk", 2, kHeads, d);
+    const beta = f.scratch("beta", [s.rows, c.vHeads]), g = rowsOf("g", c.vHeads);
     if (round) tape.emit(convVerify, { ...convolved, y: conv }, {});
     else tape.emit(convSilu, { ...convolved, y: conv }, {});
     tape.emit(gdnGates, { ...gated, beta, g }, { bCol, aCol });
     tape.emit(gdnQkNorm, { conv, qk }, { eps: qkEps });
     const rows = { qk, conv, g, beta, gdnState, o: f.scratch("o", [s.rows, c.vHeads, d]) };
-    if (round) tape.emit(gdnVerify, rows, { headMap });
+    if (round) tape.emit(gdnVerify, { ...rows, d: rowsOf("d", c.vHeads, d) }, { headMap });
     else tape.emit(s.rows > ROWS_MAX ? gdnChunk : gdnStep, rows, { headMap });
     tape.emit(gatedRmsNorm, { o: rows.o, proj, w: wNorm, y }, { zCol, eps });
   }

@@ -30,10 +30,10 @@ export const GDN_CONSTRAINTS: readonly Constraint[] = [
 
 /**
  * Row by row: S *= exp(g); d = beta * (v - S k); S += d k^T; o = S q, with S[v][k] per value head, k and
- * q the normalised rows of qk, v behind the 2 * kHeads * headDim columns of conv.
+ * q the normalised rows of qk, v behind the 2 * kHeads * headDim columns of conv. d is kept where there is room for it.
  */
 export function gdnRecurrence(
-  t: Readonly<Record<keyof typeof GDN_TENSORS, Float64Array>>,
+  t: Readonly<Record<keyof typeof GDN_TENSORS, Float64Array> & { d?: Float64Array }>,
   { headMap }: { readonly headMap: number },
   { rows, channels, kHeads, vHeads, headDim: n }: Sizes,
 ): void {
@@ -48,10 +48,11 @@ export function gdnRecurrence(
         let predicted = 0;
         for (let j = 0; j < n; j++) predicted += (row[j] *= decay) * k[j];
         const v = t.conv[r * channels + 2 * kHeads * n + h * n + i];
-        const d = t.beta[r * vHeads + h] * (v - predicted);
+        const d = t.beta[r * vHeads + h] * (v - predicted), out = (r * vHeads + h) * n + i;
         let read = 0;
         for (let j = 0; j < n; j++) read += (row[j] += d * k[j]) * q[j];
-        t.o[(r * vHeads + h) * n + i] = read;
+        t.o[out] = read;
+        if (t.d) t.d[out] = d;
       }
     }
   }

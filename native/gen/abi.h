@@ -21,7 +21,7 @@ constexpr uint32_t LW_TAPE_SLOTS_MAX = 65536u;
 constexpr uint32_t LW_THREADS_MAX = 1024u;
 constexpr uint32_t LW_WEIGHT_ALIGN = 8u;
 constexpr uint32_t LW_WORDS_MAX = 16u;
-constexpr uint64_t LW_LAYOUT_HASH = 0x8f336a907359f701ull;
+constexpr uint64_t LW_LAYOUT_HASH = 0xb24b6b424cf0d958ull;
 enum lw_status : int32_t {
 	LW_STATUS_OK = 0,
 	LW_STATUS_REFUSED = -1,

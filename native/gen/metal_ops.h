@@ -490,7 +490,7 @@ struct draft_append_args {
 };
 constant constexpr uint LW_THREADS_draft_append = 32;
 
-// convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round
+// convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round, with d of gdn_verify, S = exp(g) S + d k^T
 struct gdn_commit_args {
 	uint layers;
 	uint rows;
@@ -498,15 +498,15 @@ struct gdn_commit_args {
 	uint two;
 	uint k_heads;
 	uint head_dim;
-	uint channels;
 	uint v_heads;
 	uint step_words;
 	uint past;
+	uint channels;
 	uint head_map;
 };
 constant constexpr uint LW_THREADS_gdn_commit = 128;
 
-// o of gdn_step, bit by bit, while gdnState stays as it is: rows that may yet be rejected
+// o of gdn_step, bit by bit, while gdnState stays as it is, and d, by which rows that are not rejected change it: S = exp(g) S + d k^T
 struct gdn_verify_args {
 	uint rows;
 	uint two;

@@ -610,7 +610,7 @@ namespace draft_append_slot {
 enum { picked, step, history };
 }
 
-// convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round
+// convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round, with d of gdn_verify, S = exp(g) S + d k^T
 struct gdn_commit_args {
 	uint32_t layers;
 	uint32_t rows;
@@ -618,17 +618,17 @@ struct gdn_commit_args {
 	uint32_t two;
 	uint32_t k_heads;
 	uint32_t head_dim;
-	uint32_t channels;
 	uint32_t v_heads;
 	uint32_t step_words;
 	uint32_t past;
+	uint32_t channels;
 	uint32_t head_map;
 };
 namespace gdn_commit_slot {
-enum { proj, qk, conv, g, beta, step, conv_state, gdn_state };
+enum { proj, qk, g, d, step, conv_state, gdn_state };
 }
 
-// o of gdn_step, bit by bit, while gdnState stays as it is: rows that may yet be rejected
+// o of gdn_step, bit by bit, while gdnState stays as it is, and d, by which rows that are not rejected change it: S = exp(g) S + d k^T
 struct gdn_verify_args {
 	uint32_t rows;
 	uint32_t two;
@@ -639,7 +639,7 @@ struct gdn_verify_args {
 	uint32_t head_map;
 };
 namespace gdn_verify_slot {
-enum { qk, conv, g, beta, gdn_state, o };
+enum { qk, conv, g, beta, gdn_state, o, d };
 }
 
 // y[r] = rms_norm(a[r]) * wA ++ rms_norm(b[r]) * wB: the input of an MTP head

@@ -104,11 +104,14 @@ class Differences {
   }
 }
 
+/** With room for gdn_verify's d, which is as large as o. */
+const withD = (inputs: Bytes): Bytes => inputs.o ? { ...inputs, d: inputs.o } : inputs;
+
 function verified(level: Level, { step, verify, state, out }: Family, shape: Sizes): string[] {
   const inputs = inputsOf(step, shape, 0), found = new Differences(shape);
   for (let rows = 1; rows <= ROWS; rows++) {
     const stepped = play(level, step, shape, rows, [inputs]);
-    const { [out]: got, [state]: kept } = play(level, verify, shape, rows, [inputs]);
+    const { [out]: got, [state]: kept } = play(level, verify, shape, rows, [withD(inputs)]);
     found.hold(`${verify.name} of ${rows} rows: ${out}`, got, stepped[out]);
     found.hold(`${verify.name} of ${rows} rows: ${state}`, kept, inputs[state]);
   }
@@ -118,9 +121,14 @@ function verified(level: Level, { step, verify, state, out }: Family, shape: Siz
 /** Two layers with rows of their own; each has both states. */
 function committed(level: Level, shape: Sizes): string[] {
   const commit = gdnCommit as unknown as Op, found = new Differences(shape);
-  const layers = [0, 1].map((layer) =>
-    Object.assign({}, ...[GDN, CONV].map(({ step }) => inputsOf(step, shape, layer))) as Bytes
-  );
+  const layers = [0, 1].map((layer) => {
+    const inputs = Object.assign(
+      {},
+      ...[GDN, CONV].map(({ step }) => inputsOf(step, shape, layer)),
+    );
+    const { d } = play(level, GDN.verify, shape, ROWS, [withD(inputs)]);
+    return { ...inputs, d } as Bytes;
+  });
   // Behind n rows.
   const statesBehind = (n: number, { step, state }: Family) =>
     layers.map((inputs) => n === 0 ? inputs[state] : play(level, step, shape, n, [inputs])[state]);

@@ -11,15 +11,14 @@ LW_CPU_KERNEL(gdn_commit) {
 	const auto at = [&](int slot) { return static_cast<float*>(slots[slot]); };
 	const uint32_t committed = static_cast<const uint32_t*>(slots[gdn_commit_slot::step])[LW_STEP_COMMITTED];
 	const uint32_t n = committed < a.rows ? committed : a.rows, tiles = a.head_dim / GDN_TILE, tasks = a.v_heads * tiles;
-	float* read = static_cast<float*>(scratch);  // what the rows read is not kept
 	for (uint32_t task = begin; task < end && task / tasks < a.layers; task++) {
 		const size_t layer = task / tasks, first = layer * a.rows;
 		const uint32_t mine = task % tasks, h = mine / tiles, v0 = mine % tiles * GDN_TILE;
-		const gdn_layout rows{at(gdn_commit_slot::qk) + first * 2 * a.k_heads * a.head_dim, at(gdn_commit_slot::conv) + first * a.channels,
-		                      at(gdn_commit_slot::g) + first * a.v_heads, at(gdn_commit_slot::beta) + first * a.v_heads,
+		const gdn_layout rows{at(gdn_commit_slot::qk) + first * 2 * a.k_heads * a.head_dim, nullptr, at(gdn_commit_slot::g) + first * a.v_heads, nullptr,
 		                      at(gdn_commit_slot::gdn_state) + layer * a.v_heads * a.head_dim * a.head_dim, nullptr,
 		                      a.rows, a.k_heads, a.v_heads, a.head_dim, a.channels, a.head_map};
-		gdn_tile(rows, h, v0, rows.state_row(h, v0), n, [&](uint32_t) { return read; });
+		const float* d = at(gdn_commit_slot::d) + (first * a.v_heads + h) * a.head_dim + v0;
+		gdn_apply(rows, h, rows.state_row(h, v0), n, [&](uint32_t r) { return d + size_t(r) * a.v_heads * a.head_dim; });
 		const float* proj = at(gdn_commit_slot::proj) + first * a.proj_stride;
 		float* past = at(gdn_commit_slot::conv_state) + layer * PAST * a.channels;
 		for (size_t tile = mine; tile * CONV_TILE < a.channels; tile += tasks) ConvTile(past, proj, a.channels, a.proj_stride, tile).keep(past + tile * CONV_TILE, n);

@@ -1,29 +1,28 @@
 // convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first n = min(step.committed, rows) rows of
 // layer l; n = 0 leaves them untouched. A threadgroup does 16 v rows of one head of one layer through these rows
-// (kernels/shared/metal/gdn_rows.h), without the products with q, and the layer's threads share its channels. No
+// (kernels/shared/metal/gdn_rows.h), by the d that gdn_verify has left, and the layer's threads share its channels. No
 // threadgroup memory. past is 3.
 #include "kernels/shared/metal/conv.h"
 #include "kernels/shared/metal/gdn_rows.h"
 
 template <uint PARTS>
-inline void commit_rows(const thread GdnInputs& in, device float* state, const constant gdn_commit_args& a, uint rows,
-                        uint h, uint v0, uint lane) {
+inline void commit_rows(device const float* qk, device const float* g, device const float* d, device float* state,
+                        const constant gdn_commit_args& a, uint rows, uint h, uint v0, uint lane) {
 	GdnTile<PARTS> tile;
 	device float* mine = state + gdn_state_at(a, h, v0);
 	gdn_load<PARTS>(mine, a.head_dim, lane, tile);
-	gdn_walk<false, PARTS>(in, nullptr, a, rows, h, v0, lane, tile);
+	gdn_apply<PARTS>(qk, g, d, a, rows, h, v0, lane, tile);
 	gdn_store<PARTS>(mine, a.head_dim, lane, tile);
 }
 
 [[kernel, max_total_threads_per_threadgroup(LW_THREADS_gdn_commit)]]
 void gdn_commit(device const float* proj [[buffer(0)]],
                 device const float* qk [[buffer(1)]],
-                device const float* conv [[buffer(2)]],
-                device const float* g [[buffer(3)]],
-                device const float* beta [[buffer(4)]],
-                device const uint* step [[buffer(5)]],
-                device float* conv_state [[buffer(6)]],
-                device float* gdn_state [[buffer(7)]],
+                device const float* g [[buffer(2)]],
+                device const float* d [[buffer(3)]],
+                device const uint* step [[buffer(4)]],
+                device float* conv_state [[buffer(5)]],
+                device float* gdn_state [[buffer(6)]],
                 constant gdn_commit_args& a [[buffer(24)]],
                 uint3 tg [[threadgroup_position_in_grid]],
                 uint lane [[thread_index_in_simdgroup]],
@@ -39,11 +38,12 @@ void gdn_commit(device const float* proj [[buffer(0)]],
 		keep_past(proj + first * a.proj_stride, past, a, c, rows);
 
 	const uint v0 = tg.x * GDN_ROWS_OF_GROUP + sg * QUAD;
-	const GdnInputs in = {qk + first * gdn_qk_stride(a), conv + first * a.channels, g + first * a.v_heads,
-	                      beta + first * a.v_heads};
+	qk += first * gdn_qk_stride(a);
+	g += first * a.v_heads;
+	d += first * gdn_o_stride(a);
 	device float* state = gdn_state + gdn_state_at(a, layer * a.v_heads, 0);
 	if (a.head_dim <= GDN_KEYS)
-		commit_rows<1>(in, state, a, rows, h, v0, lane);
+		commit_rows<1>(qk, g, d, state, a, rows, h, v0, lane);
 	else
-		commit_rows<2>(in, state, a, rows, h, v0, lane);
+		commit_rows<2>(qk, g, d, state, a, rows, h, v0, lane);
 }

@@ -1,20 +1,13 @@
 import { defineOp, type Fill, type TensorSpecs } from "../../define.ts";
-import {
-  GDN_CONSTRAINTS,
-  GDN_FILL,
-  GDN_PARAMS,
-  GDN_TOUCHED,
-  gdnRecurrence,
-} from "../../shared/gdn.ts";
+import { GDN_CONSTRAINTS, GDN_FILL, GDN_PARAMS } from "../../shared/gdn.ts";
 import { fillCommitted, layerOf } from "../../shared/rounds.ts";
 import { STEP, STEP_WORDS } from "../../step.ts";
 
 const ROWS = {
   proj: { axes: ["layers", "rows", "projStride"], dtypes: ["f32"], role: "in" },
   qk: { axes: ["layers", "rows", "two", "kHeads", "headDim"], dtypes: ["f32"], role: "in" },
-  conv: { axes: ["layers", "rows", "channels"], dtypes: ["f32"], role: "in" },
   g: { axes: ["layers", "rows", "vHeads"], dtypes: ["f32"], role: "in" },
-  beta: { axes: ["layers", "rows", "vHeads"], dtypes: ["f32"], role: "in" },
+  d: { axes: ["layers", "rows", "vHeads", "headDim"], dtypes: ["f32"], role: "in" },
 } as const satisfies TensorSpecs;
 const STATES = {
   convState: { axes: ["layers", "past", "channels"], dtypes: ["f32"], role: "inout" },
@@ -27,7 +20,7 @@ const allLayers = (fill: Fill): Fill => (s, random) =>
 export const gdnCommit = defineOp({
   name: "gdn_commit",
   doc:
-    "convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round",
+    "convState[l] and gdnState[l] as conv_silu and gdn_step leave them after the first min(step.committed, rows) rows of layer l, bit by bit: the accepted rows of a round, with d of gdn_verify, S = exp(g) S + d k^T",
   tensors: { ...ROWS, step: { axes: ["stepWords"], dtypes: ["u32"], role: "in" }, ...STATES },
   params: GDN_PARAMS,
   constraints: [
@@ -39,14 +32,24 @@ export const gdnCommit = defineOp({
   ],
   tasks: (s) => s.layers * s.vHeads * (s.headDim / 16),
   simt: { threads: 128, groups: (s) => [s.headDim / 16, s.vHeads, s.layers] },
-  reference: (t, p, s) => {
-    const { layers, rows, projStride, channels, past } = s;
+  reference: (t, { headMap }, s) => {
+    const { layers, rows, projStride, channels, past, kHeads, vHeads, headDim } = s;
     const n = Math.min(t.step[STEP.committed], rows);
-    const o = new Float64Array(rows * s.vHeads * s.headDim);
     for (let l = 0; l < layers; l++) {
       const of = (all: Float64Array) => layerOf(all, l, layers);
-      const [qk, conv, g, beta, gdnState] = [t.qk, t.conv, t.g, t.beta, t.gdnState].map(of);
-      gdnRecurrence({ qk, conv, g, beta, gdnState, o }, p, { ...s, rows: n });
+      const [qk, g, d, gdnState] = [t.qk, t.g, t.d, t.gdnState].map(of);
+      for (let r = 0; r < n; r++) {
+        for (let h = 0; h < vHeads; h++) {
+          const kHead = headMap === 1 ? h % kHeads : Math.floor(h / (vHeads / kHeads));
+          const k = qk.subarray(((r * 2 + 1) * kHeads + kHead) * headDim);
+          const decay = Math.exp(g[r * vHeads + h]);
+          for (let i = 0; i < headDim; i++) {
+            const row = gdnState.subarray((h * headDim + i) * headDim);
+            const di = d[(r * vHeads + h) * headDim + i];
+            for (let j = 0; j < headDim; j++) row[j] = decay * row[j] + di * k[j];
+          }
+        }
+      }
       const [proj, convState] = [t.proj, t.convState].map(of);
       for (let i = 0; i < past; i++) {
         for (let c = 0; c < channels; c++) {
@@ -84,13 +87,12 @@ export const gdnCommit = defineOp({
   fill: {
     qk: allLayers(GDN_FILL.qk),
     g: allLayers(GDN_FILL.g),
-    beta: allLayers(GDN_FILL.beta),
     step: fillCommitted,
   },
-  flops: (s) => 7 * s.layers * s.rows * s.vHeads * s.headDim ** 2,
+  flops: (s) => 3 * s.layers * s.rows * s.vHeads * s.headDim ** 2,
   touched: {
     proj: (s) => s.layers * s.past * s.channels,
-    conv: (s, at) => s.layers * GDN_TOUCHED.conv(s, at),
+    qk: (s) => s.layers * s.rows * s.kHeads * s.headDim,
     step: () => 1,
   },
 });

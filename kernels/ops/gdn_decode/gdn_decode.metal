@@ -52,7 +52,8 @@ inline void decode_rows(const thread HeadRows& in, device float* gdn_state, devi
 				k[p] = shared_part(in.qk + (2 * r + 1) * DIM_MAX, n, QUAD * lane + p * GDN_KEYS);
 			}
 			const float v = in.v[r * DIM_MAX + v0 + lane % QUAD];
-			const float o = gdn_row<true, PARTS>(tile, q, k, v, in.log_decay[r], in.beta[r], lane);
+			float d;
+			const float o = gdn_row<PARTS>(tile, q, k, v, in.log_decay[r], in.beta[r], lane, d);
 			if (lane < QUAD) y[(first + r) * gdn_o_stride(a) + gdn_o_at(a, h) + v0 + lane] = o;
 		}
 		gdn_store<PARTS>(mine, n, lane, tile);

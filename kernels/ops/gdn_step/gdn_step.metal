@@ -10,7 +10,7 @@ inline void step_rows(const thread GdnInputs& in, device float* state, device fl
 	GdnTile<PARTS> tile;
 	device float* mine = state + gdn_state_at(a, h, v0);
 	gdn_load<PARTS>(mine, a.head_dim, lane, tile);
-	gdn_walk<true, PARTS>(in, o, a, a.rows, h, v0, lane, tile);
+	gdn_walk<false, PARTS>(in, o, nullptr, a, a.rows, h, v0, lane, tile);
 	gdn_store<PARTS>(mine, a.head_dim, lane, tile);
 }
 

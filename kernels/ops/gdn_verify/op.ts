@@ -10,8 +10,13 @@ import {
 
 export const gdnVerify = defineOp({
   name: "gdn_verify",
-  doc: "o of gdn_step, bit by bit, while gdnState stays as it is: rows that may yet be rejected",
-  tensors: { ...GDN_TENSORS, gdnState: { ...GDN_TENSORS.gdnState, role: "in" } },
+  doc:
+    "o of gdn_step, bit by bit, while gdnState stays as it is, and d, by which rows that are not rejected change it: S = exp(g) S + d k^T",
+  tensors: {
+    ...GDN_TENSORS,
+    gdnState: { ...GDN_TENSORS.gdnState, role: "in" },
+    d: { axes: ["rows", "vHeads", "headDim"], dtypes: ["f32"], role: "out" },
+  },
   params: GDN_PARAMS,
   constraints: [...GDN_CONSTRAINTS, { axis: "rows", max: 16 }],
   tasks: (s) => s.vHeads * (s.headDim / 16),

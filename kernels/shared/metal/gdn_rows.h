@@ -1,4 +1,5 @@
-// The recurrence of gdn_step, which gdn_verify and gdn_commit must repeat bit by bit: for each row r in order, with
+// The recurrence of gdn_step, which gdn_verify and gdn_commit must repeat bit by bit, one all of it, the other with the d
+// that the former has left, so that it needs no sums over lanes: for each row r in order, with
 // S = gdnState[h] ([v][k]), q and k of the value head's key head:
 // S *= exp(g[r,h]); d = beta[r,h] * (v - S k); S += d k^T; o[r,h] = S q.
 // The v rows of S are independent. A simdgroup takes 4 of them and a lane 4 or 8 of their keys: its part of S stays
@@ -71,10 +72,17 @@ inline void gdn_store(device float* rows, uint n, uint lane, const thread GdnTil
 		}
 }
 
-// One row: S becomes the next S. Where READS says so, lane i gets o of v row i % 4; v is of that v row too.
-template <bool READS, uint PARTS>
+// S becomes the next S by d of its QUAD v rows.
+template <uint PARTS>
+inline void gdn_change(thread GdnTile<PARTS>& tile, const thread float4* k, float decay, const thread float* d) {
+	for (uint i = 0; i < QUAD; i++)
+		for (uint p = 0; p < PARTS; p++) tile.s[i][p] = updated(tile.s[i][p], decay, d[i], k[p]);
+}
+
+// One row: S becomes the next S. Lane i gets o and d of v row i % 4; v is of that v row too.
+template <uint PARTS>
 inline float gdn_row(thread GdnTile<PARTS>& tile, const thread float4* q, const thread float4* k, float v, float gate,
-                     float rate, uint lane) {
+                     float rate, uint lane, thread float& d) {
 	float sk[QUAD];
 	for (uint i = 0; i < QUAD; i++) {
 		sk[i] = 0.0f;
@@ -82,31 +90,27 @@ inline float gdn_row(thread GdnTile<PARTS>& tile, const thread float4* q, const 
 	}
 	const float predicted = sums_of_four(sk[0], sk[1], sk[2], sk[3], lane);
 	const float decay = precise::exp(gate);
-	const float d = rate * fma(-decay, predicted, v);
-	float o = 0.0f;
-	if (READS) {
-		float sq[QUAD];
-		float kq = 0.0f;
-		for (uint p = 0; p < PARTS; p++) kq = dot_onto(k[p], q[p], kq);
-		for (uint i = 0; i < QUAD; i++) {
-			sq[i] = 0.0f;
-			for (uint p = 0; p < PARTS; p++) sq[i] = dot_onto(tile.s[i][p], q[p], sq[i]);
-		}
-		const float read = sums_of_four(sq[0], sq[1], sq[2], sq[3], lane);
-		kq = simd_sum(kq);
-		o = fma(d, kq, decay * read);
-	}
+	d = rate * fma(-decay, predicted, v);
+	float sq[QUAD];
+	float kq = 0.0f;
+	for (uint p = 0; p < PARTS; p++) kq = dot_onto(k[p], q[p], kq);
 	for (uint i = 0; i < QUAD; i++) {
-		const float di = simd_shuffle(d, i);
-		for (uint p = 0; p < PARTS; p++) tile.s[i][p] = updated(tile.s[i][p], decay, di, k[p]);
+		sq[i] = 0.0f;
+		for (uint p = 0; p < PARTS; p++) sq[i] = dot_onto(tile.s[i][p], q[p], sq[i]);
 	}
+	const float read = sums_of_four(sq[0], sq[1], sq[2], sq[3], lane);
+	kq = simd_sum(kq);
+	const float o = fma(d, kq, decay * read);
+	float all[QUAD];
+	for (uint i = 0; i < QUAD; i++) all[i] = simd_shuffle(d, i);
+	gdn_change<PARTS>(tile, k, decay, all);
 	return o;
 }
 
-// v rows v0 .. v0+3 of head h through the first `rows` > 0 rows; o is written where READS says so.
-template <bool READS, uint PARTS, typename ARGS>
-inline void gdn_walk(const thread GdnInputs& in, device float* o, const constant ARGS& a, uint rows, uint h,
-                     uint v0, uint lane, thread GdnTile<PARTS>& tile) {
+// v rows v0 .. v0+3 of head h through the first `rows` > 0 rows; d is written where KEEPS says so.
+template <bool KEEPS, uint PARTS, typename ARGS>
+inline void gdn_walk(const thread GdnInputs& in, device float* o, device float* d_out, const constant ARGS& a,
+                     uint rows, uint h, uint v0, uint lane, thread GdnTile<PARTS>& tile) {
 	const uint n = a.head_dim;
 	// In sums by lanes, lane i has v row i % 4.
 	const uint v_row = v0 + lane % QUAD;
@@ -116,7 +120,7 @@ inline void gdn_walk(const thread GdnInputs& in, device float* o, const constant
 	float4 q[PARTS];
 	float4 k[PARTS];
 	for (uint p = 0; p < PARTS; p++) {
-		if (READS) q[p] = load_part(q_of, n, QUAD * lane + p * GDN_KEYS);
+		q[p] = load_part(q_of, n, QUAD * lane + p * GDN_KEYS);
 		k[p] = load_part(q_of + to_k, n, QUAD * lane + p * GDN_KEYS);
 	}
 	float v = *v_of, gate = in.g[h], rate = in.beta[h];
@@ -127,20 +131,41 @@ inline void gdn_walk(const thread GdnInputs& in, device float* o, const constant
 		float4 k_after[PARTS];
 		q_of = in.qk + next * gdn_qk_stride(a) + gdn_q_at(a, h);
 		for (uint p = 0; p < PARTS; p++) {
-			if (READS) q_after[p] = load_part(q_of, n, QUAD * lane + p * GDN_KEYS);
+			q_after[p] = load_part(q_of, n, QUAD * lane + p * GDN_KEYS);
 			k_after[p] = load_part(q_of + to_k, n, QUAD * lane + p * GDN_KEYS);
 		}
 		const float v_after = v_of[size_t(next) * a.channels];
 		const float gate_after = in.g[size_t(next) * a.v_heads + h], rate_after = in.beta[size_t(next) * a.v_heads + h];
 
-		const float read = gdn_row<READS, PARTS>(tile, q, k, v, gate, rate, lane);
-		if (READS && lane < QUAD) o[r * gdn_o_stride(a) + gdn_o_at(a, h) + v_row] = read;
+		float d;
+		const float read = gdn_row<PARTS>(tile, q, k, v, gate, rate, lane, d);
+		if (lane < QUAD) {
+			const size_t at = r * gdn_o_stride(a) + gdn_o_at(a, h) + v_row;
+			o[at] = read;
+			if (KEEPS) d_out[at] = d;
+		}
 		for (uint p = 0; p < PARTS; p++) {
-			if (READS) q[p] = q_after[p];
+			q[p] = q_after[p];
 			k[p] = k_after[p];
 		}
 		v = v_after;
 		gate = gate_after;
 		rate = rate_after;
+	}
+}
+
+// The same of S alone, with d as gdn_walk has written it.
+template <uint PARTS, typename ARGS>
+inline void gdn_apply(device const float* qk, device const float* g, device const float* d, const constant ARGS& a,
+                      uint rows, uint h, uint v0, uint lane, thread GdnTile<PARTS>& tile) {
+	const uint n = a.head_dim;
+	for (uint r = 0; r < rows; r++) {
+		device const float* k_of = qk + r * gdn_qk_stride(a) + gdn_q_at(a, h) + gdn_q_to_k(a);
+		device const float* d_of = d + r * gdn_o_stride(a) + gdn_o_at(a, h) + v0;
+		float4 k[PARTS];
+		for (uint p = 0; p < PARTS; p++) k[p] = load_part(k_of, n, QUAD * lane + p * GDN_KEYS);
+		float all[QUAD];
+		for (uint i = 0; i < QUAD; i++) all[i] = d_of[i];
+		gdn_change<PARTS>(tile, k, precise::exp(g[r * size_t(a.v_heads) + h]), all);
 	}
 }

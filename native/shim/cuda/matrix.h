@@ -75,12 +75,17 @@ MSL_MULTIPLY(half, "f16")
 MSL_MULTIPLY(bfloat, "bf16")
 #undef MSL_MULTIPLY
 
-// Any other types, in float arithmetic by shuffles.
+// Any other types, in float arithmetic by shuffles; MSL_PRODUCT_UNROLL says how many of the 8 steps are unrolled.
+#ifndef MSL_PRODUCT_UNROLL
+#define MSL_PRODUCT_UNROLL 8
+#endif
 template <typename D, typename A, typename B, typename C>
 MSL_FN void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c) {
 	const uint lane = warp_lane();
 	float s0 = float(c.e[0]), s1 = float(c.e[1]);
-	_Pragma("unroll") for (uint k = 0; k < 8; k++) {
+	constexpr int unrolled = MSL_PRODUCT_UNROLL;
+#pragma unroll unrolled
+	for (uint k = 0; k < 8; k++) {
 		const float x = float(simd_shuffle(a.e[k & 1], (lane & 28) | k / 2));
 		const float b0 = float(simd_shuffle(b.e[0], k * 4 | (lane & 3)));
 		const float b1 = float(simd_shuffle(b.e[1], k * 4 | (lane & 3)));
