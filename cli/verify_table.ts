@@ -19,6 +19,9 @@ const COLUMNS = [
   { title: "route" },
 ] as const;
 
+const UNKNOWN_HOST =
+  "host -: too little to be seen, the records of such a round take as long apart as all of it\n";
+
 /** Nothing where the report has no sweep. */
 export function verifyTables(report: Report, paint: Paint): string {
   const curves = report.verify_curves ?? [];
@@ -46,7 +49,7 @@ function curveTable(curve: Curve, paint: Paint): string {
       p.marginal_ns === null ? "" : signed(p.marginal_ns),
       p.commit_ns === null ? "" : p.commit_ns.map((ns) => duration(ns)).join(" / "),
       p.commit_ns === null ? "" : p.commit_ns.map((ns) => shareOf(ns, curve.step_ns)).join(" / "),
-      p.host_ns === null ? "" : duration(p.host_ns),
+      p.host_ns !== null ? duration(p.host_ns) : p.commit_ns === null ? "" : "-",
       p.draft_ns === null ? "" : signed(p.draft_ns),
       p.distinct_experts?.toFixed(1) ?? "",
       paysFrom(p),
@@ -56,6 +59,7 @@ function curveTable(curve: Curve, paint: Paint): string {
   const kept = (cells: readonly string[]) => cells.filter((_, i) => shown[i]);
   return `\n${curve.id}: a step S takes ${duration(curve.step_ns)}; ${crossoverText(curve)}\n` +
     table(COLUMNS.filter((_, i) => shown[i]), rows.map(kept), paint) +
+    (curve.points.some((p) => p.commit_ns !== null && p.host_ns === null) ? UNKNOWN_HOST : "") +
     curve.best.map((b) => `${bestText(b)}\n`).join("");
 }
 

@@ -21,6 +21,8 @@ import {
 } from "../../bench/spec_forecast.ts";
 import { balancedOrders } from "../../bench/spec_sample.ts";
 import { verifyCurves } from "../../bench/verify_curves.ts";
+import { painter } from "../../cli/print.ts";
+import { verifyTables } from "../../cli/verify_table.ts";
 import { cellsOf } from "../../bench/grid.ts";
 import { fakeReport } from "./fake_report.ts";
 import type { Script } from "./fake_rig.ts";
@@ -205,6 +207,14 @@ Deno.test("sweep of rounds: scripted times come out as costs", async () => {
   near(at(4).draft_ns, 300_000);
   // A round beside the 900 us of its records.
   assert.deepEqual([at(1).host_ns, at(4).host_ns, at(24).host_ns], [100_000, 850_000, null]);
+  const table = (host: number | null) => {
+    const points = c.points.map((p) => p.rows === 4 ? { ...p, host_ns: host } : p);
+    return verifyTables({ ...report, verify_curves: [{ ...c, points }] }, painter(false, {}));
+  };
+  assert.match(table(850_000), /\n *4 .* 850\.0 us /);
+  assert.doesNotMatch(table(850_000), /too little to be seen/);
+  assert.match(table(null), /\n *4 .* - /);
+  assert.match(table(null), /\nhost -: too little to be seen, /);
   // Rounds that keep drafts are as many as asked for, those that measure V(T) more.
   const { repetitions } = report.spec, { ns } = row("verify4@d0").rounds!;
   assert.deepEqual(ns.map((all) => all.length), [25, repetitions, repetitions]);
