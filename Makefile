@@ -25,8 +25,9 @@ SHARED := -dynamiclib -install_name @rpath/liblapwing.dylib
 HERE := @loader_path
 else
 EXT := so
-# Under a sanitizer its run-time library is the program's.
-SHARED := -shared $(if $(SANITIZE)$(SANITIZE_EMU),,-Wl,--no-undefined) -Wl,--version-script=native/exports.map -pthread -ldl
+# Under a sanitizer its run-time library is the program's. The library stays loaded until the process ends, whoever closes
+# it: threads and the CUDA driver know addresses in it.
+SHARED := -shared -Wl,-z,nodelete $(if $(SANITIZE)$(SANITIZE_EMU),,-Wl,--no-undefined) -Wl,--version-script=native/exports.map -pthread -ldl
 HERE := $$ORIGIN
 endif
 LIB := $(BUILD)/liblapwing.$(EXT)

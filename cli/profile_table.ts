@@ -25,14 +25,8 @@ export function profileTable(profile: Profile, by: Grouping, paint: Paint): stri
     ],
     record: () => [recordTable(profile, paint)],
   };
-  return [
-    headOf(profile),
-    playLine(profile),
-    ...tables[by](),
-    joinedLine(profile),
-    gapLine(profile),
-  ]
-    .join("");
+  const ends = joinedLine(profile) + gapLine(profile);
+  return headOf(profile) + playLine(profile) + tables[by]().join("") + ends;
 }
 
 /** `decode: 1 row behind 4096 tokens, KV f16: 412 records, medians of 20 plays` */
@@ -115,7 +109,7 @@ function joinedLine({ records, spec }: Profile): string {
   if (spec.device !== "cuda" || joined.length === 0) return "";
   const ops = [...new Set(joined.map((r) => r.op))].join(", ");
   return `\n${counted(joined.length, "record")} without a time, ${ops}: ` +
-    "the record before does that in the same launch\n";
+    "done by the record before in the same launch, or shorter than the clock tells\n";
 }
 
 /** Always said: what the records add up to, what a step takes, and what lies between. */

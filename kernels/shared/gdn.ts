@@ -1,8 +1,8 @@
 /**
- * What gdn_step and gdn_chunk have in common: tensors, constraints, and the recurrence in f64 that is
+ * What gdn_step, gdn_chunk, gdn_verify and gdn_commit have in common: tensors, constraints, and the recurrence in f64 that is
  * the oracle of both. Owns no choice between them.
  */
-import type { Constraint, Fill, Sizes, TensorSpecs, Traffic } from "../define.ts";
+import type { Constraint, Fill, Sizes, TensorSpecs } from "../define.ts";
 
 export const GDN_TENSORS = {
   qk: { axes: ["rows", "two", "kHeads", "headDim"], dtypes: ["f32"], role: "in" },
@@ -15,6 +15,10 @@ export const GDN_TENSORS = {
 
 /** headMap 0: the key head of value head h is h / (vHeads/kHeads); 1: it is h % kHeads. */
 export const GDN_PARAMS = { headMap: "u32" } as const;
+
+export function keyHeadOf(h: number, headMap: number, { kHeads, vHeads }: Sizes): number {
+  return headMap === 1 ? h % kHeads : Math.floor(h / (vHeads / kHeads));
+}
 
 export const GDN_HEADS: readonly Constraint[] = [
   { axis: "headDim", multipleOf: 16 },
@@ -35,11 +39,12 @@ export const GDN_CONSTRAINTS: readonly Constraint[] = [
 export function gdnRecurrence(
   t: Readonly<Record<keyof typeof GDN_TENSORS, Float64Array> & { d?: Float64Array }>,
   { headMap }: { readonly headMap: number },
-  { rows, channels, kHeads, vHeads, headDim: n }: Sizes,
+  sizes: Sizes,
 ): void {
+  const { rows, channels, kHeads, vHeads, headDim: n } = sizes;
   for (let r = 0; r < rows; r++) {
     for (let h = 0; h < vHeads; h++) {
-      const kHead = headMap === 1 ? h % kHeads : Math.floor(h / (vHeads / kHeads));
+      const kHead = keyHeadOf(h, headMap, sizes);
       const q = t.qk.subarray((r * 2 * kHeads + kHead) * n);
       const k = t.qk.subarray(((r * 2 + 1) * kHeads + kHead) * n);
       const decay = Math.exp(t.g[r * vHeads + h]);
@@ -81,5 +86,5 @@ export const GDN_FILL: Readonly<Record<string, Fill>> = {
 
 /** Only the value columns of conv are read. */
 export const GDN_TOUCHED = {
-  conv: (s: Sizes, _at: Traffic) => s.rows * s.vHeads * s.headDim,
+  conv: (s: Sizes) => s.rows * s.vHeads * s.headDim,
 };

@@ -1,5 +1,5 @@
-// The recurrence of gdn_step, which gdn_verify and gdn_commit must repeat bit by bit, one all of it, the other what changes
-// the state: a tile of rows of one value head's state through tokens in order.
+// The recurrence of gdn_step, which gdn_verify and gdn_commit must repeat bit by bit: a tile of rows of one value head's
+// state through tokens in order. gdn_verify works out o and d, gdn_commit changes the state by d.
 #pragma once
 #include "kernels/shared/gdn.h"
 

@@ -4,8 +4,9 @@
 
 namespace lw {
 
+// Neither is destroyed: a play may go on while the process ends.
 const std::vector<op_info>& op_table() {
-	static const std::vector<op_info> table = {
+	static const auto& table = *new std::vector<op_info>{
 #define LW_OP(name, n_axes, n_params, may_be_zero, n_slots, threads, tensors, rules) \
 	{#name, n_axes, n_params, may_be_zero, n_slots, threads, tensors, rules},
 #include "native/gen/op_table.inc"
@@ -15,7 +16,7 @@ const std::vector<op_info>& op_table() {
 }
 
 const std::vector<kernel_info>& kernel_table() {
-	static const std::vector<kernel_info> table = {
+	static const auto& table = *new std::vector<kernel_info>{
 #define LW_KERNEL(name, op, special_word, special_value, dtypes) {#name, op, special_word, special_value, dtypes},
 #include "native/gen/kernels.inc"
 #undef LW_KERNEL

@@ -23,8 +23,9 @@ int32_t fail(lw_error* error, lw_status status, uint32_t record, int32_t code, c
 
 namespace {
 constexpr size_t LOG_BYTES_MAX = 1 << 16;
-std::mutex log_mutex;
-std::string log_text;
+// Not destroyed: a play may fail while the process ends.
+auto& log_mutex = *new std::mutex;
+auto& log_text = *new std::string;
 }  // namespace
 
 void log_line(const char* format, ...) {

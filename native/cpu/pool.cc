@@ -2,10 +2,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <new>
 #if defined(__linux__)
 #include <sched.h>
+#elif defined(__APPLE__)
+#include <dlfcn.h>
 #endif
 
 #include "native/cpu/kernel.h"
@@ -35,10 +36,12 @@ void* new_scratch() {
 }  // namespace
 
 // A caller that unloads the library with a device still open must not pull the code away from under its
-// threads: from the first pool on, the library stays until the process ends.
+// threads: from the first pool on, the library stays until the process ends. Elsewhere it is linked to stay (Makefile).
 static void stay_loaded() {
+#if defined(__APPLE__)
 	Dl_info here;
 	if (dladdr(reinterpret_cast<const void*>(&stay_loaded), &here) && here.dli_fname) dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
 }
 
 pool::pool(uint32_t threads) {

@@ -267,7 +267,7 @@ class cuda_player : public host_player {
 		for (size_t j = before.size(); j-- > 0;) {
 			const lw_cuda::Override* by = before[j].what.override;
 			for (uint32_t w = 0; w < before[j].records; w++)
-				if (writes_early(t, t.records[before[j].first + w], by, t.records[l.first], *o)) return false;
+				if (writes_early(t, t.records[before[j].first + w], w == 0 ? by : nullptr, t.records[l.first], *o)) return false;
 			if (!by || !by->hands_on) break;
 		}
 		return true;
@@ -279,7 +279,7 @@ class cuda_player : public host_player {
 		const cuda_record& before = bound[index - 1];
 		const lw_cuda::Tail* tail = before.override ? before.override->tail : nullptr;
 		const record &a = t.records[index - 1], &b = t.records[index];
-		if (!tail || tail->name != std::string(kernel_table()[b.kernel].name) || before.pointers[tail->made] != bound[index].pointers[tail->from] || !tail->fits(a.words, b.words)) return nullptr;
+		if (!tail || strcmp(tail->name, kernel_table()[b.kernel].name) || before.pointers[tail->made] != bound[index].pointers[tail->from] || !tail->fits(a.words, b.words)) return nullptr;
 		for (uint32_t slot : a.slots)
 			if (overlap(t, slot, b.slots[tail->to])) return nullptr;
 		return bound[index].pointers[tail->to];

@@ -203,7 +203,7 @@ Deno.test("profile: the table has groups, parts, and always the gap", async () =
   };
   assert.match(
     profileTable(onCuda, "op", plain),
-    /\n1 record without a time, swiglu: the record before does that in the same launch\n/,
+    /\n1 record without a time, swiglu: done by the record before in the same launch, or shorter than the clock tells\n/,
   );
   const byLayer = profileTable(await profile(), "layer", plain);
   assert.match(byLayer, /\n0 gdn +1 .*\n1 attention +2 /);

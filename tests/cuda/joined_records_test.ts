@@ -29,6 +29,9 @@ const LAYERS: readonly Layer[] = [
   { hidden: 3584, ffn: 9488, normed: true, joined: true },
   { hidden: 5120, ffn: 3408, normed: false, joined: true },
   { hidden: 14336, ffn: 4224, normed: true, joined: true },
+  // Pairs of tiles for half of an H200's blocks, and for three quarters.
+  { hidden: 16384, ffn: 1056, normed: true, joined: true },
+  { hidden: 16384, ffn: 1600, normed: true, joined: true },
   { hidden: 4096, ffn: 5000, normed: true, joined: false },
   { hidden: 512, ffn: 512, normed: true, joined: false },
 ];

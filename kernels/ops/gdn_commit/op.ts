@@ -1,5 +1,5 @@
 import { defineOp, type Fill, type TensorSpecs } from "../../define.ts";
-import { GDN_CONSTRAINTS, GDN_FILL, GDN_PARAMS } from "../../shared/gdn.ts";
+import { GDN_CONSTRAINTS, GDN_FILL, GDN_PARAMS, keyHeadOf } from "../../shared/gdn.ts";
 import { fillCommitted, layerOf } from "../../shared/rounds.ts";
 import { STEP, STEP_WORDS } from "../../step.ts";
 
@@ -40,7 +40,7 @@ export const gdnCommit = defineOp({
       const [qk, g, d, gdnState] = [t.qk, t.g, t.d, t.gdnState].map(of);
       for (let r = 0; r < n; r++) {
         for (let h = 0; h < vHeads; h++) {
-          const kHead = headMap === 1 ? h % kHeads : Math.floor(h / (vHeads / kHeads));
+          const kHead = keyHeadOf(h, headMap, s);
           const k = qk.subarray(((r * 2 + 1) * kHeads + kHead) * headDim);
           const decay = Math.exp(g[r * vHeads + h]);
           for (let i = 0; i < headDim; i++) {

@@ -75,14 +75,14 @@ __device__ __forceinline__ void bulk_copy(uint32_t to, const uint8_t* from, uint
 	             ::"r"(to), "l"(from), "r"(bytes), "r"(barrier), "l"(once) : "memory");
 }
 
-// Pieces come in rounds of one tile for each team, those of w0 before those of w1 where there are `gated`, and each round's
-// first pieces before its second ones. A slot of the ring has
-// a barrier that says it is full and one that says it is free; a team sees every use of the latter that it has to, as the
-// ring holds a piece for each team.
+// Pieces come in rounds of one tile for each team, a tile's first piece before its second one, and of a gated product the
+// tiles of w0 before those of w1. A slot of the ring has a barrier that says it is full and one that says it is free; a team
+// sees every use of the latter that it has to, as the ring holds a piece for each team.
 template <class F> struct Stream {
 	const Concatenation& w;
 	uint32_t lane, in_dim, chunks, parts, teams, team, part, tiles, slots, barriers;
-	// Where there are `gated` a tile is that of w0 and that of w1 behind it: silu of the former's outputs times the latter's.
+	// Null, or of a gated product: its tiles go in pairs, w0's and that of w1 with the same number, and silu of the outputs of
+	// the first times those of the second goes here. Both are written to y all the same, as records after it may read that.
 	float* gated;
 	bool halves;
 	uint8_t* ring;

@@ -1,5 +1,5 @@
-// The recurrence of gdn_step, which gdn_verify and gdn_commit must repeat bit by bit, one all of it, the other with the d
-// that the former has left, so that it needs no sums over lanes: for each row r in order, with
+// The recurrence of gdn_step, which gdn_verify and gdn_commit must repeat bit by bit. gdn_verify works out o and d,
+// gdn_commit changes S by d, which takes no sums over lanes: for each row r in order, with
 // S = gdnState[h] ([v][k]), q and k of the value head's key head:
 // S *= exp(g[r,h]); d = beta[r,h] * (v - S k); S += d k^T; o[r,h] = S q.
 // The v rows of S are independent. A simdgroup takes 4 of them and a lane 4 or 8 of their keys: its part of S stays
