@@ -63,8 +63,13 @@ export const roundsRunSchema = v.object({
   /** What a run must take by these, and what its speed-up should be; null where a play was not taken. */
   foretold_ns: v.optional(v.array(v.nullable(count)), []),
   foretold_speedup: v.nullable(positive),
-  /** Shares of the time of a run. */
-  shares: v.object({ draft: positive, verify: positive, commit: positive, host: positive }),
+  /** Shares of the time of a run. Null where the sweep has no round of the run's width, whose draft the device makes. */
+  shares: v.object({
+    draft: v.nullable(positive),
+    verify: v.nullable(positive),
+    commit: positive,
+    host: positive,
+  }),
   /** Share of tokens of the prompt, and of what was made, that the n-gram drafter would have foretold. */
   prompt_hit_rate: v.nullable(positive),
   output_hit_rate: v.nullable(positive),

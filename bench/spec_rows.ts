@@ -9,7 +9,9 @@ import type { RoundSamples, RunSamples } from "./spec_sample.ts";
 import { bootstrapMedianCi, median } from "./stats.ts";
 
 /** Neighbouring turns meet the same disturbance. */
-const BOOTSTRAP = { confidence: 0.95, resamples: 2000, seed: 1, block: 4 };
+const BOOTSTRAP = { confidence: 0.95, resamples: 2000, seed: 1 };
+/** Turns that are drawn together at most, as a busy moment is longer than one; and of few turns the share in a block. */
+const BLOCK_MAX = 4, BLOCK_SHARE = 1 / 4;
 
 /** Of a row whose tokens must be serial decode's. */
 function serialCheck(check: RowCheck, tokens: number, equal: boolean): RowCheck {
@@ -90,14 +92,16 @@ export function speculateRow(
  * Turn by turn: a busy moment meets serial decode and the run beside it, where the medians of each by itself may
  * fall into different moments.
  */
-function gainsOf(
+export function gainsOf(
   serialNs: readonly number[],
   runNs: readonly number[],
   foretoldNs: readonly (number | null)[],
 ) {
   const gains = runNs.map((ns, i) => serialNs[i] / Math.max(1, ns));
   const foretold = foretoldNs.flatMap((ns, i) => ns !== null && ns > 0 ? [serialNs[i] / ns] : []);
-  const ci = bootstrapMedianCi(gains, BOOTSTRAP);
+  // One block of all turns would be drawn again and again: an interval without width.
+  const block = Math.min(BLOCK_MAX, Math.max(1, Math.floor(gains.length * BLOCK_SHARE)));
+  const ci = bootstrapMedianCi(gains, { ...BOOTSTRAP, block });
   return {
     speedup: median(gains),
     speedup_ci95: ci && [ci.lo, ci.hi] satisfies [number, number],
@@ -115,13 +119,15 @@ function sharesOf(
   const of = (pick: (r: RunOfRounds) => number) => median(runs.map(pick));
   const total = Math.max(1, of((r) => r.ns)), device = of((r) => r.deviceNs);
   const point = curve?.points.find((p) => p.rows === drafts + 1);
+  // Of a width that the sweep left out it is not known what the head's part of a round was.
+  const isKnown = drafter !== "mtp" || point !== undefined;
   const onDevice = drafter === "mtp" ? point?.draftNs ?? 0 : 0;
   const share = (ns: number) => Math.min(1, Math.max(0, ns) / total);
   const { rounds } = runs[0];
   const draft = of((r) => r.draftNs) + rounds * Math.max(0, onDevice), commit = rounds * commitNs;
   return {
-    draft: share(draft),
-    verify: share(device - commit - rounds * Math.max(0, onDevice)),
+    draft: isKnown ? share(draft) : null,
+    verify: isKnown ? share(device - commit - rounds * Math.max(0, onDevice)) : null,
     commit: share(commit),
     host: share(total - device - of((r) => r.draftNs)),
   };

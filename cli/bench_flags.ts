@@ -228,6 +228,11 @@ function addWorkFlags<
 /** Everything that was asked for, defaults resolved. Throws UserError. */
 export function specOf(flags: BenchFlags): Spec {
   const verifySweep = sweepOf(flags);
+  if (verifySweep && flags.device === "null") {
+    throw new UserError(
+      "--verify-sweep is not for the null device: it computes no tokens to accept.",
+    );
+  }
   const other = verifySweep !== null || flags.pg.length > 0 || flags.verify.length > 0 ||
     flags.long !== undefined ||
     flags.load === true || flags.perplexity !== undefined;

@@ -6,7 +6,7 @@ import { ROWS_MAX } from "../kernels/models/forward.ts";
 import type { ExplainOptions } from "./api_types.ts";
 import { UserError } from "./errors.ts";
 import type { LoadedModel } from "./model.ts";
-import { CTX_DEFAULT, keyBucket } from "./session.ts";
+import { checkContext, CTX_DEFAULT, keyBucket } from "./session.ts";
 import { planForward } from "./state.ts";
 import { counted } from "./wording.ts";
 
@@ -22,6 +22,7 @@ export function refuseShape({ phase, rows }: Pick<ExplainOptions, "phase" | "row
 export async function explainModel(model: LoadedModel, options: ExplainOptions): Promise<string> {
   const { phase, rows, depth, kv } = options;
   const ctx = options.ctx ?? Math.min(model.config.contextMax, Math.max(CTX_DEFAULT, depth + rows));
+  checkContext(model, ctx);
   if (depth + rows > ctx) {
     throw new UserError(
       `${counted(rows, "row")} at depth ${depth} ${

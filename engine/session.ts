@@ -66,6 +66,18 @@ export function keyBucket(keys: number, ctx: number): number {
 
 export type { RunOptions };
 
+/** Throws UserError where a model does not take a context of so many tokens, at most `most`. */
+export function checkContext(
+  model: LoadedModel,
+  ctx: number,
+  most = model.config.contextMax,
+): void {
+  if (Number.isInteger(ctx) && ctx >= 1 && ctx <= most) return;
+  throw new UserError(
+    `Context of ${ctx} tokens: ${model.name} takes 1 to ${model.config.contextMax}. Give --ctx a number in that range.`,
+  );
+}
+
 export class Session implements Disposable {
   readonly ctx: number;
   readonly kv: KvType;
@@ -86,12 +98,7 @@ export class Session implements Disposable {
     if (this.draftHead && !model.hasDraftHead) {
       throw new UserError(`${model.name} was opened without its MTP draft head.`);
     }
-    const most = options.stretch ? Math.max(contextMax, AXIS_MAX) : contextMax;
-    if (!Number.isInteger(this.ctx) || this.ctx < 1 || this.ctx > most) {
-      throw new UserError(
-        `Context of ${this.ctx} tokens: ${model.name} takes 1 to ${contextMax}. Give --ctx a number in that range.`,
-      );
-    }
+    checkContext(model, this.ctx, options.stretch ? Math.max(contextMax, AXIS_MAX) : contextMax);
     checkMemory(model, this.ctx, this.kv, this.prefillRows, this.draftHead);
     this.#state = new SessionState(model);
     this.#step = new StepBlock(this.#state, this.ctx, model.vocabUsed);

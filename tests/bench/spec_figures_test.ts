@@ -22,6 +22,7 @@ import {
 import { balancedOrders } from "../../bench/spec_sample.ts";
 import { verifyCurves } from "../../bench/verify_curves.ts";
 import { painter } from "../../cli/print.ts";
+import { gainsOf } from "../../bench/spec_rows.ts";
 import { verifyTables } from "../../cli/verify_table.ts";
 import { cellsOf } from "../../bench/grid.ts";
 import { fakeReport } from "./fake_report.ts";
@@ -227,6 +228,28 @@ Deno.test("sweep of rounds: scripted times come out as costs", async () => {
   assert.equal(given.drafts, 3);
   assert.deepEqual(row("verify4@d0").check.reference, "serial");
   assert.ok(row("verify4@d0").check.ok);
+});
+
+Deno.test("sweep of rounds: of a width that was not measured it is not known what drafting took", async () => {
+  const { row } = await swept({}, { rows: [1, 2] });
+  const { shares } = row("mtp3-text@d0").spec!.run!;
+  assert.deepEqual([shares.draft, shares.verify], [null, null]);
+  const known = (await swept()).row("mtp3-text@d0").spec!.run!.shares;
+  assert.ok(known.draft! > 0 && known.verify! > 0);
+});
+
+Deno.test("gains of a few turns have an interval with width", () => {
+  const serial = [1000, 1000, 1000, 1000, 1000];
+  for (const n of [2, 3, 4, 5]) {
+    const { speedup, speedup_ci95 } = gainsOf(
+      serial.slice(0, n),
+      [900, 1100, 950, 1300, 800].slice(0, n),
+      [],
+    );
+    const [lo, hi] = speedup_ci95!;
+    assert.ok(lo < hi && lo <= speedup && speedup <= hi, `${n} turns: ${lo} to ${hi}`);
+  }
+  assert.equal(gainsOf([1000], [900], []).speedup_ci95, null);
 });
 
 Deno.test("sweep of rounds: a run says what it did, what it should have done, and where time went", async () => {

@@ -84,6 +84,12 @@ Deno.test("explain: a synthetic model of the sizes that were asked for, without 
   assert.match(stray.err, /^error: --layers is for --synthetic models: add --synthetic\.\n$/);
 });
 
+Deno.test("bench: a sweep needs a device that computes", async () => {
+  const { code, err } = await command(["bench", "--verify-sweep", "2-3", "--device", "null"]);
+  assert.equal(code, 2);
+  assert.match(err, /^error: --verify-sweep is not for the null device: /);
+});
+
 Deno.test("perplexity: text in, one line or JSON out", async () => {
   const text = "It was a bright morning in the spring.";
   const { code, out, calls } = await command(["perplexity", "--window", "16"], { stdin: text });

@@ -112,6 +112,9 @@ Deno.test("synthetic: an outlined model is explained as the made one is, and tak
   const made = await explained(small, false), outlined = await explained(small, true);
   assert.equal(outlined.text, made.text);
   assert(outlined.bytes < 4096 && made.bytes > 1e6, `${outlined.bytes} of ${made.bytes} bytes`);
+  using model = await openModel("qwen35-a3b", { device, env: {}, synthetic: small, outline: true });
+  const far = explainModel(model, { ...play, ctx: model.config.contextMax + 1 });
+  await assert.rejects(far, /takes 1 to \d+\. Give --ctx/);
   const whole = await explained({}, true);
   assert(whole.bytes < 4096, `${whole.bytes} bytes`);
   assert.match(whole.text, /\nbytes per play at depth 300: weights \d{10}, /);
