@@ -6,7 +6,8 @@ import { ROWS_MAX } from "../kernels/models/forward.ts";
 import type { ExplainOptions } from "./api_types.ts";
 import { UserError } from "./errors.ts";
 import type { LoadedModel } from "./model.ts";
-import { checkContext, CTX_DEFAULT, keyBucket } from "./session.ts";
+import { checkContext } from "./memory.ts";
+import { CTX_DEFAULT, keyBucket } from "./session.ts";
 import { planForward } from "./state.ts";
 import { counted } from "./wording.ts";
 

@@ -1,4 +1,4 @@
-/** How much memory a session will need, and the check of it before anything is allocated. */
+/** How much memory a session will need, and the checks of it and of its context before anything is allocated. */
 import type { Device } from "../ffi/abi/handle.ts";
 import { OWN_MEMORY_KINDS } from "../ffi/abi/layout.ts";
 import type { KvType } from "../kernels/models/forward.ts";
@@ -68,5 +68,17 @@ export function refuseUnlessFree(device: Device, bytes: number, what: string, to
   const memory = own ? "device memory" : "memory";
   throw new UserError(
     `${what} needs ${gib(bytes)} of ${memory} and ${gib(free)} are free. ${todo}`,
+  );
+}
+
+/** Throws UserError where a model does not take a context of so many tokens, at most `most`. */
+export function checkContext(
+  model: LoadedModel,
+  ctx: number,
+  most = model.config.contextMax,
+): void {
+  if (Number.isInteger(ctx) && ctx >= 1 && ctx <= most) return;
+  throw new UserError(
+    `Context of ${ctx} tokens: ${model.name} takes 1 to ${model.config.contextMax}. Give --ctx a number in that range.`,
   );
 }

@@ -13,7 +13,7 @@ import { ATTN_BLOCK, DRAFTS_MAX, HALT, type HaltReason, STEP } from "../kernels/
 import { AXIS_MAX } from "../ffi/abi/layout.ts";
 import { UserError } from "./errors.ts";
 import { prefillRowsDefault } from "./prefill_rows.ts";
-import { checkMemory } from "./memory.ts";
+import { checkContext, checkMemory } from "./memory.ts";
 import type { LoadedModel } from "./model.ts";
 import { playSoon } from "./short_plays.ts";
 import { isRecurrent, type ReadyTape, SessionState, type Snapshot } from "./state.ts";
@@ -65,18 +65,6 @@ export function keyBucket(keys: number, ctx: number): number {
 }
 
 export type { RunOptions };
-
-/** Throws UserError where a model does not take a context of so many tokens, at most `most`. */
-export function checkContext(
-  model: LoadedModel,
-  ctx: number,
-  most = model.config.contextMax,
-): void {
-  if (Number.isInteger(ctx) && ctx >= 1 && ctx <= most) return;
-  throw new UserError(
-    `Context of ${ctx} tokens: ${model.name} takes 1 to ${model.config.contextMax}. Give --ctx a number in that range.`,
-  );
-}
 
 export class Session implements Disposable {
   readonly ctx: number;
