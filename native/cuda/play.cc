@@ -39,6 +39,8 @@ struct cuda_record {
 	bool has_words;
 	const lw_cuda::Override* override;  // null for a translated kernel
 	void* tail;                         // null, or what the next record writes to, which this one does as well
+	uint32_t plan[9];
+	uint32_t* counter;
 };
 
 // Of a graph: a record, or one and that which it does as well.
@@ -55,7 +57,8 @@ struct cuda_tape : played_tape {
 	std::shared_ptr<const tape> checked;  // keeps the memories alive
 	std::vector<cuda_record> records;
 	std::vector<cuda_launch> launches;
-	std::shared_ptr<cuda_memory> own;  // plays so far and plays to come, then a stamp a record and one before the first
+	// Plays so far and plays to come, then a stamp a record and one before the first, then a counter a record.
+	std::shared_ptr<cuda_memory> own;
 	const uint32_t* step = nullptr;  // on the device
 	cuda_memory* step_memory = nullptr;  // where the block is at the memory's begin
 	// In the host's memory, written by the device after every play: the step block, which is that of the memory where
@@ -70,6 +73,7 @@ struct cuda_tape : played_tape {
 	uint32_t* count() const { return reinterpret_cast<uint32_t*>(own->at); }
 	uint32_t* left() const { return count() + 1; }
 	bool halted() const { return step && seen[LW_STEP_HALT] != LW_HALT_RUNNING; }
+	uint32_t* counters(size_t n_records) const { return reinterpret_cast<uint32_t*>(stamps() + n_records + 1); }
 	unsigned long long* stamps() const { return reinterpret_cast<unsigned long long*>(own->at) + 1; }
 	~cuda_tape() override {
 		if (device) device->use();
@@ -109,12 +113,16 @@ cudaError_t launch(const void* function, dim3 grid, uint32_t threads, uint32_t d
 }
 
 cudaError_t launch(const cuda_record& r, unsigned long long* stamp, bool dependent, cudaStream_t stream) {
-	void* parameters[LW_SLOTS_MAX + 3];
+	void* parameters[LW_SLOTS_MAX + 5];
 	uint32_t n = 0;
 	for (; n < r.n_slots; n++) parameters[n] = const_cast<void**>(&r.pointers[n]);
 	if (r.has_words) parameters[n++] = const_cast<uint32_t*>(r.words);
 	parameters[n++] = &stamp;
 	if (r.override && r.override->tail) parameters[n++] = const_cast<void**>(&r.tail);
+	if (r.override && r.override->planned) {
+		parameters[n++] = const_cast<uint32_t*>(r.plan);
+		parameters[n++] = const_cast<uint32_t**>(&r.counter);
+	}
 	return launch(r.function, r.grid, r.threads, r.dynamic_bytes, parameters, dependent, stream);
 }
 
@@ -315,6 +323,7 @@ class cuda_player : public host_player {
 			out->threads = l.threads;
 			out->dynamic_bytes = l.dynamic_bytes;
 			out->carveout = l.carveout;
+			memcpy(out->plan, l.plan, sizeof out->plan);
 			out->n_slots = o->slots;
 			out->has_words = o->args_bytes;
 			break;
@@ -448,15 +457,17 @@ public:
 		upload_.release();
 		auto made = std::make_unique<cuda_tape>();
 		made->device = device_;
-		for (uint32_t i = 0; i < t->records.size(); i++) {
+		const size_t n = t->records.size();
+		if (int32_t bad = cuda_memory::alloc(device_, 8 * (n + 2) + 4 * n, true, &made->own, error)) return bad;
+		for (uint32_t i = 0; i < n; i++) {
 			cuda_record r{};
+			r.counter = made->counters(n) + i;
 			if (!bind(*t, i, &r)) return fail(error, LW_STATUS_REFUSED, i, 0, "Cannot load tape: record %u has a grid of %ux%ux%u, more than this device takes", i, r.grid.x, r.grid.y, r.grid.z);
 			if (r.dynamic_bytes > 0)
 				if (int32_t bad = allow_shared(r, i, error)) return bad;
 			made->records.push_back(r);
 		}
 		arrange(*t, made.get());
-		if (int32_t bad = cuda_memory::alloc(device_, 8 * (t->records.size() + 2), true, &made->own, error)) return bad;
 		LW_CUDA(made->sight.alloc(STEP_BYTES + 2 * sizeof(uint32_t)), "Cannot load tape");
 		memset(made->sight.at, 0, STEP_BYTES + 2 * sizeof(uint32_t));
 		made->asked = reinterpret_cast<uint32_t*>(made->sight.at + STEP_BYTES);

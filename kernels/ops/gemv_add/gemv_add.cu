@@ -20,9 +20,10 @@ template <class F, uint32_t ROWS> bool shape(const void* words, const Chip& chip
 
 template <class F>
 __global__ void __launch_bounds__(STREAM_BOUND)
-gemv_add_streamed(const float* x, const uint8_t* w, const uint8_t* w_scales, const uint8_t* w_biases, float* y, const __grid_constant__ gemv_add_args a, unsigned long long* stamp) {
+gemv_add_streamed(const float* x, const uint8_t* w, const uint8_t* w_scales, const uint8_t* w_biases, float* y, const __grid_constant__ gemv_add_args a, unsigned long long* stamp,
+     const __grid_constant__ StreamPlan plan, uint32_t* claims) {
 	const Concatenation all = {{{w, w_scales, w_biases}}, {a.out}};
-	streamed_gemv<F, true>(x, nullptr, 0.0f, a.in_dim, all, y, nullptr);
+	streamed_gemv<F, false, true>(x, nullptr, 0.0f, a.in_dim, all, y, nullptr, plan, claims);
 	stamp_end(stamp);
 }
 
@@ -36,7 +37,7 @@ template <class F> bool streamed(const void* words, const Chip& chip, Launch* ou
 #define LW_VARIANT(v) LW_CUDA_ROWS(LW_ROWS, v)
 LW_CUDA_FORMATS(LW_VARIANT)
 // Behind the others: it is asked first.
-#define LW_STREAMED(v) RegisterOverride v##_streamed("gemv_add__" #v, reinterpret_cast<const void*>(gemv_add_streamed<cuda_format::v>), 5, sizeof(gemv_add_args), streamed<cuda_format::v>);
+#define LW_STREAMED(v) RegisterOverride v##_streamed("gemv_add__" #v, reinterpret_cast<const void*>(gemv_add_streamed<cuda_format::v>), 5, sizeof(gemv_add_args), streamed<cuda_format::v>, 0, {}, false, nullptr, true);
 LW_CUDA_STREAMED_FORMATS(LW_STREAMED)
 
 }  // namespace

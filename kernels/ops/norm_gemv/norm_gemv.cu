@@ -21,10 +21,11 @@ template <class F>
 __global__ void __launch_bounds__(STREAM_BOUND)
 norm_gemv_streamed(const float* x, const uint8_t* w0, const uint8_t* w0_scales, const uint8_t* w0_biases, const uint8_t* w1, const uint8_t* w1_scales,
      const uint8_t* w1_biases, const uint8_t* w2, const uint8_t* w2_scales, const uint8_t* w2_biases, const uint8_t* w3, const uint8_t* w3_scales,
-     const uint8_t* w3_biases, const float* w_norm, float* y, const __grid_constant__ norm_gemv_args a, unsigned long long* stamp, float* gated) {
+     const uint8_t* w3_biases, const float* w_norm, float* y, const __grid_constant__ norm_gemv_args a, unsigned long long* stamp, float* gated,
+     const __grid_constant__ StreamPlan plan, uint32_t* claims) {
 	const Concatenation w = {{{w0, w0_scales, w0_biases}, {w1, w1_scales, w1_biases}, {w2, w2_scales, w2_biases}, {w3, w3_scales, w3_biases}},
 	                         {a.out0, a.out1, a.out2, a.out3}};
-	streamed_gemv<F, false>(x, w_norm, a.eps, a.in_dim, w, y + a.y_col, gated);
+	streamed_gemv<F, true, false>(x, w_norm, a.eps, a.in_dim, w, y + a.y_col, gated, plan, claims);
 	stamp_end(stamp);
 }
 
@@ -38,7 +39,7 @@ template <class F> bool streamed(const void* words, const Chip& chip, Launch* ou
 LW_CUDA_FORMATS(LW_VARIANT)
 const Tail GATE = {"swiglu", norm_gemv_slot::y, swiglu_slot::gu, swiglu_slot::h, gate_fits<norm_gemv_args>};
 // Behind the others: it is asked first.
-#define LW_STREAMED(v) RegisterOverride v##_streamed("norm_gemv__" #v, reinterpret_cast<const void*>(norm_gemv_streamed<cuda_format::v>), 15, sizeof(norm_gemv_args), streamed<cuda_format::v>, 0, {}, false, &GATE);
+#define LW_STREAMED(v) RegisterOverride v##_streamed("norm_gemv__" #v, reinterpret_cast<const void*>(norm_gemv_streamed<cuda_format::v>), 15, sizeof(norm_gemv_args), streamed<cuda_format::v>, 1u << norm_gemv_slot::w_norm, {}, false, &GATE, true);
 LW_CUDA_STREAMED_FORMATS(LW_STREAMED)
 
 }  // namespace

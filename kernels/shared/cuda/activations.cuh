@@ -14,25 +14,24 @@ struct Eight {
 	float squares;
 };
 // Plain loads: earlier records wrote these.
-__device__ __forceinline__ Eight load_eight(const float* x, const float* weights) {
+__device__ __forceinline__ Eight load_eight(const float* x) {
 	Eight e;
 	const float4 a = *reinterpret_cast<const float4*>(x), b = *reinterpret_cast<const float4*>(x + 4);
 	e.v[0] = a.x, e.v[1] = a.y, e.v[2] = a.z, e.v[3] = a.w, e.v[4] = b.x, e.v[5] = b.y, e.v[6] = b.z, e.v[7] = b.w;
 	e.squares = 0.0f;
-	if (weights) {
-		const float4 c = *reinterpret_cast<const float4*>(weights), d = *reinterpret_cast<const float4*>(weights + 4);
-		const float w[8] = {c.x, c.y, c.z, c.w, d.x, d.y, d.z, d.w};
-#pragma unroll
-		for (uint32_t i = 0; i < 8; i++) {
-			e.squares = __fmaf_rn(e.v[i], e.v[i], e.squares);
-			e.v[i] = __fmul_rn(e.v[i], w[i]);
-		}
-	}
 	return e;
 }
-__device__ __forceinline__ void store_eight(float* to, const Eight& e) {
-	*reinterpret_cast<float4*>(to) = make_float4(e.v[0], e.v[1], e.v[2], e.v[3]);
-	*reinterpret_cast<float4*>(to + 4) = make_float4(e.v[4], e.v[5], e.v[6], e.v[7]);
+__device__ __forceinline__ void weigh(Eight& e, const Eight& weights) {
+#pragma unroll
+	for (uint32_t i = 0; i < 8; i++) {
+		e.squares = __fmaf_rn(e.v[i], e.v[i], e.squares);
+		e.v[i] = __fmul_rn(e.v[i], weights.v[i]);
+	}
+}
+__device__ __forceinline__ Eight load_eight(const float* x, const float* weights) {
+	Eight e = load_eight(x);
+	if (weights) weigh(e, load_eight(weights));
+	return e;
 }
 // As bits, so that NaN is greater than infinity and that greater than all.
 __device__ __forceinline__ uint32_t greatest(const Eight& e) {
@@ -127,12 +126,24 @@ struct Team {
 	}
 };
 
+// The norm's weights of a thread's first items, of one row: loaded before the wait, so that behind it nothing but x is.
+constexpr uint32_t HELD = 2;
+struct HeldNorm {
+	Eight of[HELD];
+	__device__ __forceinline__ HeldNorm(const float* w_norm, uint32_t in_dim, const Team& team) {
+#pragma unroll
+		for (uint32_t h = 0; h < HELD; h++)
+			if (const uint32_t item = team.rank + h * team.count; item < in_dim / 8) of[h] = load_eight(w_norm + item * 8);
+	}
+};
+
 // Stages `rows` rows of x, in_dim values each, ROWS >= rows of them laid out. With w_norm: of x * w_norm, and results
-// are to be multiplied by 1 / sqrt(mean(x^2) + eps). A team's barrier has to follow before anybody reads.
-// IN_PLACE: values lie where their digits will, from the survey on, for one row of whole chunks of four-bit codes. All of a
+// are to be multiplied by 1 / sqrt(mean(x^2) + eps). A team's barrier has to follow before anybody reads. `norm`: null, or of
+// one row w_norm's first weights.
+// IN_PLACE: values lie where their digits will, from the survey on, for one row of whole chunks of four-bit codes without w_norm. All of a
 // long row is under way at once then.
 template <class F, uint32_t ROWS, bool IN_PLACE = false>
-__device__ __forceinline__ Staged stage(uint8_t* shared, const float* x, const float* w_norm, float eps, uint32_t rows, uint32_t in_dim, const Team& team) {
+__device__ __forceinline__ Staged stage(uint8_t* shared, const float* x, const float* w_norm, float eps, uint32_t rows, uint32_t in_dim, const Team& team, const HeldNorm* norm = nullptr) {
 	const StagedLayout<F> layout(ROWS, in_dim);
 	float* sums = reinterpret_cast<float*>(shared + layout.sums);
 	float* squares = reinterpret_cast<float*>(shared + layout.squares);
@@ -161,7 +172,6 @@ __device__ __forceinline__ Staged stage(uint8_t* shared, const float* x, const f
 		}
 	};
 	// The first items stay in registers from the survey to the digits.
-	constexpr uint32_t HELD = 2;
 	Eight held[HELD];
 	float* values = reinterpret_cast<float*>(shared);
 	if constexpr (IN_PLACE) {
@@ -173,18 +183,17 @@ __device__ __forceinline__ Staged stage(uint8_t* shared, const float* x, const f
 		end_copies();
 		wait_for_copies(false);
 #pragma unroll 1
-		for (uint32_t item = team.rank; item < items; item += team.count) {
-			const Eight e = load_eight(values + item * 8, w_norm ? w_norm + item * 8 : nullptr);
-			survey(item, e);
-			if (w_norm) store_eight(values + item * 8, e);
-		}
+		for (uint32_t item = team.rank; item < items; item += team.count) survey(item, load_eight(values + item * 8));
 	} else {
 #pragma unroll
 		for (uint32_t h = 0; h < HELD; h++)
-			if (team.rank + h * team.count < items) held[h] = load(team.rank + h * team.count);
+			if (team.rank + h * team.count < items) held[h] = norm ? load_eight(x + (team.rank + h * team.count) * 8) : load(team.rank + h * team.count);
 #pragma unroll
 		for (uint32_t h = 0; h < HELD; h++)
-			if (team.rank + h * team.count < items) survey(team.rank + h * team.count, held[h]);
+			if (team.rank + h * team.count < items) {
+				if (norm) weigh(held[h], norm->of[h]);
+				survey(team.rank + h * team.count, held[h]);
+			}
 		for (uint32_t item = team.rank + HELD * team.count; item < items; item += team.count) survey(item, load(item));
 	}
 	for (uint32_t i = team.rank; i < rows * pads; i += team.count) sums[i / pads * layout.sums_stride + in_dim / 64 + i % pads] = 0.0f;
@@ -230,7 +239,7 @@ __device__ __forceinline__ Staged stage(uint8_t* shared, const float* x, const f
 		// Eight lanes have a step.
 #pragma unroll 1
 		for (uint32_t item = team.rank; item < items; item += team.count) {
-			const Eight e = load_eight(values + item * 8, nullptr);
+			const Eight e = load_eight(values + item * 8);
 			__syncwarp();
 			write(item, e);
 		}

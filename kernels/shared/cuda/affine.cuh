@@ -22,9 +22,7 @@
 namespace lw_cuda {
 
 // Weights on their way into shared memory.
-__device__ __forceinline__ void copy16(void* to, const void* from) {
-	asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
+__device__ __forceinline__ void copy16(void* to, const void* from) { copy16(shared_address(to), from); }
 __device__ __forceinline__ void copy8(void* to, const void* from) { copy8(shared_address(to), from); }
 // Until all of this thread's groups of copies are there, or all but the last one.
 __device__ __forceinline__ void wait_for_copies(bool but_one) {

@@ -11,6 +11,10 @@ __device__ __forceinline__ uint32_t shared_address(const void* p) { return uint3
 __device__ __forceinline__ void copy8(uint32_t to, const void* from) {
 	asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
 }
+// 16 bytes of weights.
+__device__ __forceinline__ void copy16(uint32_t to, const void* from) {
+	asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
 // 16 bytes, or none, which are zeros.
 __device__ __forceinline__ void copy16_or_zeros(uint32_t to, const void* from, bool there) {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");

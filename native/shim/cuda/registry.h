@@ -1,6 +1,7 @@
 // How a host finds CUDA kernels by name. Translated ones are launched as their record says; an override of the same
 // name (kernels/ops/<op>/<op>.cu) has a launch of its own and may leave a record's sizes to the translated kernel.
-// Parameters: one pointer a slot in the order of the slots, the argument struct, and a place for a time stamp or null.
+// Parameters: one pointer a slot in the order of the slots, the argument struct, a place for a time stamp or null, and what
+// an override asks for beside.
 #pragma once
 #include <cstdint>
 
@@ -36,6 +37,8 @@ struct Launch {
 	// Percent of the first-level cache's memory that is to be shared memory, one number for a function; 0: as the driver
 	// has it. Records are side by side on a multiprocessor only where it is the same.
 	uint32_t carveout = 0;
+	// What else the shape worked out, for kernels that are planned.
+	uint32_t plan[9] = {};
 };
 // False: not for these sizes. `words` is the argument struct.
 typedef bool (*Shape)(const void* words, const Chip& chip, Launch* out);
@@ -64,14 +67,15 @@ struct Override {
 	Appended appended;
 	bool hands_on;      // it calls let_next_begin
 	const Tail* tail;   // null, or what may join it
+	bool planned;       // its last parameters are the launch's plan and a counter of its record, which it leaves at zero
 	const Override* next;
 };
 inline const Override* overrides = nullptr;
 
 struct RegisterOverride {
 	Override entry;
-	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0, Appended appended = {}, bool hands_on = false, const Tail* tail = nullptr)
-		: entry{name, function, slots, args_bytes, shape, early, appended, hands_on, tail, overrides} {
+	RegisterOverride(const char* name, const void* function, uint32_t slots, uint32_t args_bytes, Shape shape, uint32_t early = 0, Appended appended = {}, bool hands_on = false, const Tail* tail = nullptr, bool planned = false)
+		: entry{name, function, slots, args_bytes, shape, early, appended, hands_on, tail, planned, overrides} {
 		overrides = &entry;
 	}
 };
