@@ -28,6 +28,9 @@ const PRODUCTS: readonly Product[] = [
   // Scales of whole tiles in one copy.
   { op: "gemv", inDim: 3584, outs: [9800, 21] },
   { op: "gemv", inDim: 5120, outs: [6700, 77] },
+  // So many tiles for an H200's blocks that the last ones are claimed.
+  { op: "gemv", inDim: 3584, outs: [12700, 37] },
+  { op: "norm_gemv", inDim: 5120, outs: [14800, 5] },
 ];
 
 /** Bytes of every slot of a product of so many rows, and its y. `skew`: where weights lie beside multiples of 16. */

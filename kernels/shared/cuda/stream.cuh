@@ -37,12 +37,12 @@ struct StreamPlan {
 	uint32_t slots;
 	// Tiles of each block, rounded down, and how many of them are dealt out where the others are claimed; 0 where none is.
 	uint32_t whole, dealt;
-	uint32_t flight;  // pieces under way at most
+	uint32_t flight;  // slots that are being filled at a time, at most
 };
 static_assert(sizeof(StreamPlan) == sizeof(Launch::plan), "the player hands it on as words");
 
 // A piece of a tile: all chunks of its rows, or `parts` of them. Rows of codes are as far apart as keeps eight of them
-// apart in the banks. Whole rows of scales lie as they do in memory, for one copy, unless all would begin in one bank.
+// apart in the banks; parts of rows of scales are kept apart too, and whole ones lie as they do in memory, for one copy.
 template <class F> struct Pieces {
 	uint32_t of_tile, chunks, stride, scales_stride, bytes;
 
@@ -358,6 +358,7 @@ template <class F> inline bool streamed_shape(const void* kernel, uint32_t rows,
 	plan.slots = room < all ? room : all;
 	plan.whole = tiles / blocks;
 	plan.dealt = is_whole && plan.whole >= CLAIMED_MIN + plan.teams ? (plan.whole - CLAIMED_MIN) / plan.teams * plan.teams : 0;
+	// Measured: what is under way beyond that holds up the activations.
 	plan.flight = std::min(plan.slots, is_whole ? of_block == plan.teams ? 1u : 2u : 4u);
 	const uint32_t bytes = other + plan.slots * pieces.slot_bytes();
 	*out = {{blocks, 1, 1}, threads + plan.suppliers * WARP, bytes > EXCLUSIVE_BYTES ? bytes : EXCLUSIVE_BYTES};
