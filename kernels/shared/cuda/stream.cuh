@@ -288,6 +288,8 @@ private:
 				copy_row(scales_to + i * pieces.scales_stride, from.scales + offset + i * scale_bytes, scale_part);
 				copy_row(biases_to + i * pieces.scales_stride, from.biases + offset + i * scale_bytes, scale_part);
 			}
+			// Which tile it is has been written too, and this arrival is documented to publish copies alone.
+			__threadfence_block();
 			arrive_behind_copies(full(slot));
 			return;
 		}
