@@ -59,7 +59,10 @@ export function turnOf(plays: readonly ForcedPlay[], lengths: readonly LengthCou
   }).sort((a, b) => a.when - b.when).map(({ at }) => at);
 }
 
-/** Time of a run of these plays; null where a forced play that it needs was not taken. */
+/**
+ * Time of a run of these plays; null where a forced play that it needs was not taken, or where a busy moment met
+ * some of the plays, so that what they add to one another leaves no time.
+ */
 export function foretoldNs(
   lengths: readonly LengthCount[],
   plays: readonly ForcedPlay[],
@@ -74,7 +77,7 @@ export function foretoldNs(
       : point.verifyNs;
     ns += length.plays * base + keptNs(point, length);
   }
-  return ns;
+  return ns > 0 ? ns : null;
 }
 
 function pointOf(

@@ -98,7 +98,7 @@ export function gainsOf(
   foretoldNs: readonly (number | null)[],
 ) {
   const gains = runNs.map((ns, i) => serialNs[i] / Math.max(1, ns));
-  const foretold = foretoldNs.flatMap((ns, i) => ns !== null && ns > 0 ? [serialNs[i] / ns] : []);
+  const foretold = foretoldNs.flatMap((ns, i) => ns === null ? [] : [serialNs[i] / ns]);
   // One block of all turns would be drawn again and again: an interval without width.
   const block = Math.min(BLOCK_MAX, Math.max(1, Math.floor(gains.length * BLOCK_SHARE)));
   const ci = bootstrapMedianCi(gains, { ...BOOTSTRAP, block });

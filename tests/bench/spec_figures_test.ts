@@ -131,6 +131,9 @@ Deno.test("figures: a run is foretold from what it verified and kept, length by 
   const chain = { ns: 33, length: { drafts: 2, plays: 2, acceptedAt: [1, 1] } };
   const chained = foretoldNs(lengths.slice(0, 2), plays, { ...beside, chain });
   assert.equal(chained, 7 + 6 * 10 + 4 * 14 + 5 + 1);
+  // A busy moment in the play that keeps both: more than all of the chain, which is left with less than nothing.
+  const busy = { ...beside, playNs: beside.playNs.with(3, 1000), chain };
+  assert.equal(foretoldNs(lengths.slice(0, 2), plays, busy), null);
 });
 
 Deno.test("figures: each of several things follows each other one equally often", () => {
