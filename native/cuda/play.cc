@@ -39,7 +39,7 @@ struct cuda_record {
 	bool has_words;
 	const lw_cuda::Override* override;  // null for a translated kernel
 	void* tail;                         // null, or what the next record writes to, which this one does as well
-	uint32_t plan[9];
+	decltype(lw_cuda::Launch::plan) plan;
 	uint32_t* counter;
 };
 

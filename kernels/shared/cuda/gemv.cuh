@@ -60,17 +60,13 @@ template <uint32_t ROWS, bool ADD> struct Outputs {
 	__device__ __forceinline__ void read(const TileOf& at) {
 		if (ADD) each(at, [&](uint32_t t, uint32_t, bool mine, const float* from) { old[t] = mine ? *from : 0.0f; });
 	}
-	// store(where, value) of each.
-	template <class STORE> __device__ __forceinline__ void write(const TileOf& at, const LaneSums<ROWS>& sums, const Staged& staged, STORE store) {
+	__device__ __forceinline__ void write(const TileOf& at, const LaneSums<ROWS>& sums, const Staged& staged) {
 		each(at, [&](uint32_t t, uint32_t row, bool mine, float* to) {
 			float out[2];
 			finish<ROWS>(sums, t, staged.inverses[ROWS == 1 ? 0 : row], lane, out);
 			const float v = lane % 2 ? out[1] : out[0];
-			if (mine) store(to, ADD ? __fadd_rn(old[t], v) : v);
+			if (mine) *to = ADD ? __fadd_rn(old[t], v) : v;
 		});
-	}
-	__device__ __forceinline__ void write(const TileOf& at, const LaneSums<ROWS>& sums, const Staged& staged) {
-		write(at, sums, staged, [](float* to, float v) { *to = v; });
 	}
 };
 

@@ -29,6 +29,8 @@ constexpr uint32_t CLAIMED_MIN = 4;
 // Of all teams and of their parts, where a block's tiles are all under way at once.
 constexpr uint32_t STREAM_WARPS = 21;
 constexpr uint32_t NO_MORE = 0xffffffff;
+// Of a slot: two barriers and a word that says which tile it is; and, before the slots', of what suppliers share.
+constexpr uint32_t HEADER_BYTES = 32;
 
 // What the host works out of a launch: divisions on the device would come before the first copy.
 struct StreamPlan {
@@ -50,8 +52,7 @@ template <class F> struct Pieces {
 		if (of_tile > 1 && scales_stride % 32 == 0) scales_stride += 16;
 		bytes = TILE * (stride + 2 * scales_stride);
 	}
-	// With its two barriers, and a word that says which tile it is.
-	__host__ __device__ uint32_t slot_bytes() const { return bytes + 32; }
+	__host__ __device__ uint32_t slot_bytes() const { return bytes + HEADER_BYTES; }
 };
 
 // A chunk of a piece.
@@ -125,7 +126,7 @@ template <class F> struct Stream {
 		own = dealt ? dealt : whole + (halves || ((gated || 2 * rest > gridDim.x) && blockIdx.x < rest));
 		control = shared_address(begin);
 		orders = reinterpret_cast<uint32_t*>(begin);
-		ring = begin + (plan.slots + 1) * 32;
+		ring = begin + (plan.slots + 1) * HEADER_BYTES;
 	}
 	__device__ __forceinline__ bool supplies() const { return team >= plan.teams; }
 	// Number `k` of the block's own.
@@ -151,9 +152,9 @@ template <class F> struct Stream {
 		return at;
 	}
 	// Behind the words that suppliers share.
-	__device__ __forceinline__ uint32_t full(uint32_t slot) const { return control + 32 + slot * 32; }
+	__device__ __forceinline__ uint32_t full(uint32_t slot) const { return control + (slot + 1) * HEADER_BYTES; }
 	__device__ __forceinline__ uint32_t free(uint32_t slot) const { return full(slot) + 8; }
-	__device__ __forceinline__ uint32_t& order(uint32_t slot) const { return orders[8 + slot * 8 + 4]; }
+	__device__ __forceinline__ uint32_t& order(uint32_t slot) const { return orders[(slot + 1) * (HEADER_BYTES / 4) + 4]; }
 
 	// A supplier's rows of all pieces. `bulk`: all weights lie at multiples of 16.
 	__device__ __forceinline__ void supply(bool bulk) {
@@ -354,7 +355,7 @@ template <class F> inline bool streamed_shape(const void* kernel, uint32_t rows,
 	plan.chunks = is_whole ? chunks : plan.parts;
 	plan.suppliers = is_whole ? 2 : 4;  // measured
 	const Pieces<F> pieces(plan.pieces, plan.chunks);
-	const uint32_t threads = plan.teams * plan.parts * WARP, other = StagedLayout<F>(1, in_dim).bytes + partial_bytes<1>(threads) + 32;
+	const uint32_t threads = plan.teams * plan.parts * WARP, other = StagedLayout<F>(1, in_dim).bytes + partial_bytes<1>(threads) + HEADER_BYTES;
 	if (other + plan.teams * pieces.slot_bytes() > SHARED_BYTES_MAX) return false;
 	const uint32_t room = (SHARED_BYTES_MAX - other) / pieces.slot_bytes(), all = of_block * plan.pieces;
 	plan.slots = room < all ? room : all;
